@@ -87,8 +87,8 @@ static Value maskCausally(DerivedOps &b, Value scores) {
   return b.select("masked", seen, scores, b.splat("unseen", type, -std::numeric_limits<double>::infinity()));
 }
 
-/// -inf where `mask`, (B,H,S,T) with dimensions of 1 for what is the same for all, is false. Scores are (B,G,R,S,T).
-static Value maskBy(DerivedOps &b, Value mask, Value scores) {
+/// `mask`, (B,H,S,T) with dimensions of 1 for what is the same for all, as scores are: (B,G,R,S,T).
+static Value maskOf(DerivedOps &b, Value mask, Value scores) {
   RankedTensorType type = tensorTypeOf(scores), maskType = tensorTypeOf(mask);
   int64_t groups = type.getDimSize(1);
   SmallVector<int64_t> grouped(type.getShape()), dims, kept;
@@ -102,8 +102,16 @@ static Value maskBy(DerivedOps &b, Value mask, Value scores) {
   }
   Type element = maskType.getElementType();
   Value bare = b.create<ReshapeOp>("mask_groups", RankedTensorType::get(kept, element), mask);
-  Value whole = b.create<BroadcastOp>("mask", RankedTensorType::get(grouped, element), bare, dims);
-  return b.select("masked_by_input", whole, scores, b.splat("never", type, -std::numeric_limits<double>::infinity()));
+  return b.create<BroadcastOp>("mask", RankedTensorType::get(grouped, element), bare, dims);
+}
+
+/// The lowest number where `mask` is false, and not -inf: a query that sees no key has a softmax then, too, of which
+/// nothing is taken.
+static Value maskBy(DerivedOps &b, Value mask, Value scores) {
+  RankedTensorType type = tensorTypeOf(scores);
+  const llvm::fltSemantics &semantics = cast<FloatType>(type.getElementType()).getFloatSemantics();
+  double lowest = APFloat::getLargest(semantics, /*Negative=*/true).convertToDouble();
+  return b.select("masked_by_input", mask, scores, b.splat("never", type, lowest));
 }
 
 /// Query heads are (key head g, member r), so that grouped heads are dimensions of an einsum.
@@ -118,19 +126,22 @@ LogicalResult AttentionOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> 
   scores = b.mul("scaled", scores, b.splat("scale", scores.getType(), getScale().convertToDouble()));
   if (getCausal())
     scores = maskCausally(b, scores);
-  if (getMask())
-    scores = maskBy(b, getMask(), scores);
+  Value mask = getMask() ? maskOf(b, getMask(), scores) : Value();
+  if (mask)
+    scores = maskBy(b, mask, scores);
   Value weights = b.create<SoftmaxOp>("weights", scores.getType(), scores);
+  if (mask)
+    weights = b.select("seen_weights", mask, weights, b.splat("no_weight", weights.getType(), 0));
   if (getDropout()) {
     if (getRandom().size() > 1)
       return emitOpError("holds a part of the heads, and can't be decomposed any more");
-    Value mask;
+    Value kept;
     if (!getRandom().empty()) {
       auto type = RankedTensorType::get(tensorTypeOf(weights).getShape(), builder.getI1Type());
-      mask = b.create<DropoutMaskOp>("dropout.mask", type, getRandom()[0], ValueRange(), getColumnAttr(),
+      kept = b.create<DropoutMaskOp>("dropout.mask", type, getRandom()[0], ValueRange(), getColumnAttr(),
                                      getDropoutAttr(), DenseI64ArrayAttr());
     }
-    weights = b.create<DropoutOp>("dropout", weights.getType(), weights, mask, getDropoutAttr());
+    weights = b.create<DropoutOp>("dropout", weights.getType(), weights, kept, getDropoutAttr());
   }
   Value result = b.einsum("context", "bgrst,btgd->bsgrd", weights, getV());
   RowExponentials row = rowExponentials(b, scores);

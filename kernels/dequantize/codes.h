@@ -17,27 +17,30 @@ inline constexpr float kInt8Step = 7.874015718698502e-3f;  // 1 / 127
 inline constexpr int64_t nf4Blocks(int64_t weights) { return (weights + kNf4Block - 1) / kNf4Block; }
 inline constexpr int64_t nf4Groups(int64_t blocks) { return (blocks + kNf4Group - 1) / kNf4Group; }
 
+// Both tables are of each file that includes them: what is inline would be shared by objects of several instruction
+// sets.
+//
 // Quantiles of the normal distribution, scaled to [-1, 1], with 0 among them.
-inline constexpr float kNf4Values[16] = {-1.0f,
-                                         -0.6961928009986877f,
-                                         -0.5250730514526367f,
-                                         -0.39491748809814453f,
-                                         -0.28444138169288635f,
-                                         -0.18477343022823334f,
-                                         -0.09105003625154495f,
-                                         0.0f,
-                                         0.07958029955625534f,
-                                         0.16093020141124725f,
-                                         0.24611230194568634f,
-                                         0.33791524171829224f,
-                                         0.44070982933044434f,
-                                         0.5626170039176941f,
-                                         0.7229568362236023f,
-                                         1.0f};
+constexpr float kNf4Values[16] = {-1.0f,
+                                  -0.6961928009986877f,
+                                  -0.5250730514526367f,
+                                  -0.39491748809814453f,
+                                  -0.28444138169288635f,
+                                  -0.18477343022823334f,
+                                  -0.09105003625154495f,
+                                  0.0f,
+                                  0.07958029955625534f,
+                                  0.16093020141124725f,
+                                  0.24611230194568634f,
+                                  0.33791524171829224f,
+                                  0.44070982933044434f,
+                                  0.5626170039176941f,
+                                  0.7229568362236023f,
+                                  1.0f};
 
 // The positive numbers of the 8-bit dynamic map (Dettmers 2016) below 1: seven decades, each with twice as many numbers
 // as the one below it. The others are their negatives, 0 and 1.
-inline constexpr float kDynamicMapValues[127] = {
+constexpr float kDynamicMapValues[127] = {
     5.5000004e-07f, 3.2500002e-06f, 7.75e-06f,      2.1249998e-05f, 4.375e-05f,    6.625e-05f,     8.875e-05f,
     1.5625001e-04f, 2.6875004e-04f, 3.8125002e-04f, 4.9375003e-04f, 6.062501e-04f, 7.1875006e-04f, 8.3125e-04f,
     9.437501e-04f,  0.0012812499f,  0.00184375f,    0.00240625f,    0.00296875f,   0.0035312497f,  0.00409375f,

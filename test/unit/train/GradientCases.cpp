@@ -120,7 +120,7 @@ static GradientCase attention(const std::string &name, const std::string &mode, 
     keyType = ", tensor<2x2xi64>";
   }
   if (!mask.empty()) {
-    constant += "%mask = hyc.constant dense<[[" + mask + "]]> : tensor<1x1x4x4xi1>\n";
+    constant += "%mask = hyc.constant dense<[[[" + mask + "]]]> : tensor<1x1x4x4xi1>\n";
     random = " mask %mask" + random;
     keyType = ", tensor<1x1x4x4xi1>" + keyType;
   }
