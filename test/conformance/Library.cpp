@@ -1,6 +1,5 @@
 // Units of several programs: written, compiled by the host compiler, loaded, called.
 #include "Library.h"
-#include "hycrt/indices.h"
 
 #include "llvm/Support/xxhash.h"
 
@@ -20,9 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr size_t kTestsPerUnit = 24;
-
-/// The emitted code finds it in this executable, which has no other use for it.
-[[gnu::used]] auto *const linked = &hycrt::checkIndices;
 
 /// Once at the top, so that each program can stand in a namespace of its own.
 constexpr char kTop[] = R"(#include <algorithm>
