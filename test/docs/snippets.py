@@ -121,6 +121,7 @@ SNIPPETS = {
         ("hyc-check --hostfile", HOSTS),
         ("openssl rand", Run("quick")),
         ("kill -USR1", Shown("asks a run that goes on; runtime/ tests send the signal")),
+        ("exchanges: of 12.4 ms", Shown("what a run on several hosts says; hosts_test has it said")),
     ],
     "docs/data.md": [
         ("hyc data corpus", Shown("test/python/test_data.py makes each kind of file; data_test reads them")),
@@ -138,6 +139,7 @@ SNIPPETS = {
     ],
     "docs/instruments.md": [
         ("hyc-run out --data", Run(uses_out=True, replace=FEW)),
+        ('{"event":"exchanges_of_host"', Shown("a line of a log; runtime tests read such ones")),
         ("hyc-run out --data", Run(replace={"100000": "2", "--prometheus 9400": "--prometheus 0", "/var/lib/node_exporter/": ""})),
         ("scrape_configs:", Shown("a test puts each query to a Prometheus of this configuration (Scraped)")),
         ("time() -", Shown("a query; those of the dashboard are put to a Prometheus (Scraped)")),
@@ -148,6 +150,7 @@ SNIPPETS = {
         ("hyc-compile llama --lora", Run(replace={
             "…                                           goes": "--dim seq=16 --micro-batch 1 --plan-only -o planned   goes",
             "…      -o out": "--dim seq=16 --micro-batch 1 -o out", "--dp 4": "--dp 2", **FEW})),
+        ("hyc-compile llama --lora", Run("quick", replace={"…": "--dim seq=16 --micro-batch 1 --plan-only -o planned"})),
     ],
     "docs/memory-account.md": [
         ("hyc-compile gpt3-175b", Run("quick", before=["make-gpt2 gpt3-175b 96 12288 96"], replace={
