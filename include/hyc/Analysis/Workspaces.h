@@ -32,8 +32,8 @@ int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
 /// widest program that was measured is the one declared, 14.16 MiB on two threads, of which libcrypto, by which
-/// ranks prove to each other that they are of one job, is up to 3.5. That was when programs linked oneDNN; the same ones
-/// take 2 MiB less since, which is left until all of them are measured again.
+/// ranks prove to each other that they are of one job, is up to 3.5. That was when programs linked oneDNN; the same
+/// ones take 2 MiB less since, which is left until all of them are measured again.
 int64_t fixedBytes(int64_t threads);
 
 /// What a rank.program takes to read the next micro-batch while one is computed: room for the inputs, and a thread.
