@@ -146,6 +146,16 @@ Status publishFile(const std::string& partial, const std::string& path) {
   return syncFolderOf(path);
 }
 
+Status publishText(const std::string& partial, const std::string& path, const std::string& text) {
+  Result<FileDescriptor> file = createNew(partial);
+  if (!file.ok()) return file.status();
+  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
+  if (status.ok() && fsync(file->get()) != 0) status = errnoError("cannot sync '" + partial + "'", errno);
+  if (status.ok()) status = publishFile(partial, path);
+  if (!status.ok()) unlink(partial.c_str());
+  return status;
+}
+
 Status syncFolderOf(const std::string& path) {
   Result<FileDescriptor> folder = openFolderOf(path);
   if (!folder.ok()) return folder.status();

@@ -55,6 +55,8 @@ Result<FileDescriptor> openMade(const std::string& path, FolderLink link = Folde
 std::string partialName(const std::string& path, const std::string& run);
 // Gives `partial`, which is whole and synced, the name `path`, whatever file had it. A link there is refused.
 Status publishFile(const std::string& partial, const std::string& path);
+// A whole file of `text`: written to `partial`, then published; on failure nothing of it stays.
+Status publishText(const std::string& partial, const std::string& path, const std::string& text);
 
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);

@@ -12,15 +12,6 @@ constexpr int64_t kTracedSteps = 10;                // after the first, which wa
 constexpr size_t kTraceCapacity = size_t{1} << 16;  // events a track
 constexpr int64_t kMostLinesBytes = int64_t{4} << 30;
 
-Status writeFile(const std::string& partial, const std::string& path, const std::string& text) {
-  Result<FileDescriptor> file = createNew(partial);
-  if (!file.ok()) return file.status();
-  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
-  if (status.ok()) status = publishFile(partial, path);
-  if (!status.ok()) unlink(partial.c_str());
-  return status;
-}
-
 }  // namespace
 
 Status Measurement::prepare(const RunOptions& options, const Manifest& manifest, int rank, bool onDevice) {
@@ -94,8 +85,8 @@ Status Measurement::makeFile(const std::string& partial, int worldSize, const Pr
   }
   const nlohmann::ordered_json profile = file.finish();
   const std::string page = profilePagePath(options_->profile);
-  HYCRT_RETURN_IF_ERROR(writeFile(partial + ".json", options_->profile, profile.dump() + "\n"));
-  HYCRT_RETURN_IF_ERROR(writeFile(partial + ".html", page, profilePage(profile)));
+  HYCRT_RETURN_IF_ERROR(publishText(partial + ".json", options_->profile, profile.dump() + "\n"));
+  HYCRT_RETURN_IF_ERROR(publishText(partial + ".html", page, profilePage(profile)));
   for (const std::string& line : profileTables(profile)) note(line);
   note("profile: " + options_->profile + ", and to look at " + page);
   return {};

@@ -247,13 +247,7 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
 Status writeMemoryRecords(const std::vector<MemoryRecord>& records, const std::string& path, const std::string& run) {
   std::string text;
   for (const MemoryRecord& record : records) text += toJson(record) + "\n";
-  const std::string partial = partialName(path, run);
-  Result<FileDescriptor> file = createNew(partial);
-  if (!file.ok()) return file.status();
-  Status status = writeAt(*file, partial, text.data(), static_cast<int64_t>(text.size()), 0);
-  if (status.ok()) status = publishFile(partial, path);
-  if (!status.ok()) unlink(partial.c_str());
-  return status;
+  return publishText(partialName(path, run), path, text);
 }
 
 std::string toTable(const std::vector<MemoryRecord>& records) {
