@@ -34,6 +34,9 @@ private:
   /// Calls `visit(slot a, slot b)` for every moment at which both are alive, until it returns true.
   bool anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const;
 
+  /// The last that it is ever in: of several chunks the last slot may hold the records of one alone.
+  int64_t lastSlot(const ArenaItem &item) const;
+
   void collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const;
   int64_t bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, const ArenaItem &item) const;
   bool tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit);
@@ -71,6 +74,16 @@ bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<boo
       if (lifeA.begin <= lifeB.end && lifeB.begin <= lifeA.end && visit(lifeA.slot, lifeB.slot))
         return true;
   return false;
+}
+
+int64_t Placer::lastSlot(const ArenaItem &item) const {
+  int64_t last = 0;
+  for (const RecordLife &life : item.lives)
+    last = std::max(last, life.slot);
+  for (const FunctionExecution &execution : executions)
+    if (execution.function == item.function)
+      last = std::max(last, execution.slot);
+  return last;
 }
 
 /// Addresses that `item` must not take, relative to its own slot's base if it lies per slot.
@@ -137,8 +150,6 @@ ArenaExtent Placer::place(ArrayRef<size_t> order) {
       recordBytes = std::max(recordBytes, items[i].offset + items[i].bytes - reserved);
     }
   recordBytes = roundUp(recordBytes, 64);
-  // Beyond the last slot's record, and beyond the last byte that something has.
-  int64_t base = reserved + slots * recordBytes, bytes = reserved;
   for (size_t i : order) {
     ArenaItem &item = items[i];
     if (isRecordPerSlot(item))
@@ -148,8 +159,9 @@ ArenaExtent Placer::place(ArrayRef<size_t> order) {
           tryPlace(item, true, reserved, reserved + recordBytes)))
       tryPlace(item, false, reserved, INT64_MAX);
   }
+  int64_t bytes = reserved;
   for (const ArenaItem *item : placed)
-    bytes = std::max(bytes, item->offset + item->bytes + (item->perSlot ? (slots - 1) * recordBytes : 0));
+    bytes = std::max(bytes, item->offset + item->bytes + (item->perSlot ? lastSlot(*item) * recordBytes : 0));
   return {bytes, recordBytes, 0};
 }
 

@@ -86,6 +86,22 @@ TEST(ArenaPlacement, TemporariesUseTheHolesOfTheirSlotsRecord) {
   expectSound(items, executions, extent, 0);
 }
 
+TEST(ArenaPlacement, TheLastSlotIsAsLargeAsWhatIsEverInIt) {
+  // Two chunks with records of two sizes; only the chunk with the smaller one ever has a second micro-batch in flight.
+  ArenaItem large, small;
+  large.bytes = 1024;
+  large.lives = {{0, 9, 30}};
+  small.bytes = 512;
+  small.lives = {{1, 19, 40}};
+  std::vector<ArenaItem> items = {large, small};
+  std::vector<FunctionExecution> executions = {{0, 0, 0}, {1, 1, 10}};
+  ArenaExtent extent = placeItems(items, executions, 2, 64);
+  EXPECT_EQ(extent.recordBytes, 1024);
+  EXPECT_EQ(extent.bytes, 64 + 1024 + 512);
+  EXPECT_EQ(extent.bytes, extent.lowerBound);
+  expectSound(items, executions, extent, 64);
+}
+
 // Programs of the shape that training has: saved values made in forward and used up in backward, in the opposite order.
 TEST(ArenaPlacement, RandomTrainingStepsStayWithinFivePercentOfTheBound) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
