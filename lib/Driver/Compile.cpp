@@ -1,6 +1,7 @@
 // The steps of one compilation, in order.
 #include "hyc/Driver/Compile.h"
 
+#include "Build/InstructionSets.h"
 #include "Config/ConfigResolution.h"
 #include "Fit/ActivationBudget.h"
 #include "Fit/LayoutChoice.h"
@@ -222,9 +223,15 @@ Error Compilation::prepare() {
     return architectures.takeError();
   toolchain.architectures = *architectures;
   toolchain.optimization = *options.optimization;
-  if (emit == EmitKind::Exe)
+  toolchain.march = *options.march;
+  if (emit == EmitKind::Exe) {
     if (Error error = toolchain.check())
       return error;
+    Expected<std::vector<std::string>> instructions = instructionsOf(toolchain);
+    if (!instructions)
+      return instructions.takeError();
+    toolchain.instructions = std::move(*instructions);
+  }
   if (!options.dumpFolder->empty()) {
     std::error_code error;
     std::filesystem::create_directories(*options.dumpFolder, error);

@@ -5,6 +5,7 @@
 #include "hyc/Support/DriverError.h"
 #include "hyc/Support/NamePattern.h"
 #include "hyc/Support/Optimizers.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
 using namespace hyc;
@@ -58,6 +59,14 @@ static Error checkLossScale(const CompileOptions &options, const SettingRow &row
   if (scale == 0 || (scale >= 1 && scale < kMostScale))
     return Error::success();
   return refuse(options, row, "is " + print(scale) + ", expected 0 (dynamic) or a number that is at least 1");
+}
+
+/// It becomes part of a compiler's argument and of a CMakeLists.txt.
+static Error checkMarch(const CompileOptions &options, const SettingRow &row) {
+  StringRef name = *options.march;
+  if (!name.empty() && all_of(name, [](char c) { return isAlnum(c) || StringRef("-_.+").contains(c); }))
+    return Error::success();
+  return refuse(options, row, "is \"" + name.take_front(100) + "\", expected a CPU's name, as in native or x86-64-v3");
 }
 
 //===----------------------------------------------------------------------===//
@@ -227,6 +236,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&C::dumpFolder>(kOutput, "dump-dir", "FOLDER", "Write the text after each phase here too"),
     flag<&P::target>(kOutput, "target", "NAME", "What programs run on: cpu or cuda").oneOf("cpu|cuda"),
     flag<&C::optimization>(kOutput, "optimize", "N", "How hard the host compiler works on generated code, 0 to 3; no bit of a result depends on it").within(0, 3),
+    flag<&C::march>(kOutput, "march", "CPU", "The oldest CPU that programs run on, in the words of the host compiler, as in x86-64-v3; hyc-run compares each host with it").checked(checkMarch).byDefault("native: this machine's"),
     flag<&C::architectures>(kOutput, "arch", "sm_N", "cuda: which GPUs, as in sm_80,sm_90").atCommas().byDefault("both"),
 };
 // clang-format on

@@ -10,12 +10,14 @@
 namespace hyc {
 
 struct Toolchain {
-  std::string compiler;                 ///< absolute
-  std::vector<std::string> includeDirs; ///< of hycrt/… and kernels/…
-  std::vector<std::string> headerDirs;  ///< what of includeDirs belongs to hyc
-  std::vector<std::string> libraries;   ///< absolute, in link order
-  int64_t optimization = 3;             ///< -O of generated files
-  std::vector<std::string> linkFlags;   ///< what the libraries need of the system
+  std::string compiler;                  ///< absolute
+  std::vector<std::string> includeDirs;  ///< of hycrt/… and kernels/…
+  std::vector<std::string> headerDirs;   ///< what of includeDirs belongs to hyc
+  std::vector<std::string> libraries;    ///< absolute, in link order
+  int64_t optimization = 3;              ///< -O of generated files
+  std::string march = "native";          ///< -march of generated files
+  std::vector<std::string> instructions; ///< that those may take, as Linux names them
+  std::vector<std::string> linkFlags;    ///< what the libraries need of the system
 
   std::string nvcc;                       ///< absolute; empty: this hyc is built without CUDA
   std::vector<std::string> cudaLibraries; ///< of programs for GPUs, in the place of `libraries`

@@ -33,8 +33,9 @@ struct CompileOptions : Plan {
   Setting<std::string> output = "";  ///< folder (source, exe) or file (a phase; empty: the text is handed back)
   Setting<std::string> emit = "exe"; ///< see EmitKind
   Setting<bool> planOnly = false;
-  Setting<std::string> dumpFolder = ""; ///< the text after each phase; empty: none
-  Setting<int64_t> optimization = 3;    ///< -O of the host compiler on generated files
+  Setting<std::string> dumpFolder = "";  ///< the text after each phase; empty: none
+  Setting<int64_t> optimization = 3;     ///< -O of the host compiler on generated files
+  Setting<std::string> march = "native"; ///< -march of the host compiler on generated files
   Setting<std::vector<std::string>> architectures = std::vector<std::string>{"sm_80", "sm_90"}; ///< of GPUs, for cuda
 };
 

@@ -25,6 +25,7 @@ struct CppOptions {
   std::string name = "model";         // of the job: programs are called NAME.stageS
   uint64_t planHash = 0;              // equal in all programs of a job and in its manifest
   std::vector<int64_t> architectures; // of GPUs, as in 90; none: programs for CPUs
+  std::string march = "native";       // of the CPU, as compilers name it
 };
 
 /// Adds the files, by name relative to src/. The module has passed hyc-verify-rank. What a target has no kernel for is

@@ -26,12 +26,11 @@ using namespace hyc;
 /// Bytes that the cache may take: some hundred models.
 static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
 
-/// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have; the CPU
-/// is the host's, since programs start where they are compiled.
+/// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have.
 static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
   return {"-std=c++20",
           "-O" + std::to_string(toolchain.optimization),
-          "-march=native",
+          "-march=" + toolchain.march,
           "-ffp-contract=off",
           "-fopenmp",
           "-fno-math-errno",

@@ -1,6 +1,7 @@
 // One line a rank: a manifest of thousands stays readable.
 #include "Folder/ManifestText.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -74,6 +75,11 @@ static std::string describeFile(const hycrt::ModelFile &file) {
          hycrt::digitsOf({sums.header}) + "\", \"crc32c\": \"" + hycrt::digitsOf(sums.chunks) + "\"}";
 }
 
+static std::string describeCpu(const ManifestFacts::Cpu &cpu) {
+  return "{\"march\": " + quoted(cpu.march) + ", \"instructions\": [" +
+         join(map_range(cpu.instructions, quoted), ", ") + "]}";
+}
+
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
@@ -87,7 +93,8 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << ", \"sequence\": " << facts.sequence << "},\n  \"schedule\": " << quoted(facts.schedule)
      << (facts.entry == "train" ? "" : ",\n  \"entry\": \"" + facts.entry + "\"")
      << (facts.adapter.empty() ? "" : ",\n  \"adapter\": " + facts.adapter)
-     << (facts.data.empty() ? "" : ",\n  \"data\": " + quoted(facts.data)) << ",\n  \"threads\": " << facts.threads
+     << (facts.data.empty() ? "" : ",\n  \"data\": " + quoted(facts.data))
+     << (facts.cpu ? ",\n  \"cpu\": " + describeCpu(*facts.cpu) : "") << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
      << describeRule(facts.learningRate) << "}";
   if (facts.time)

@@ -15,6 +15,12 @@ struct ManifestFacts {
   std::string entry = "train"; ///< as Plan::entry
   std::string adapter;         ///< an object of JSON; empty: no adapters are trained
   std::string data;            ///< what is read: tokens or samples; empty: nothing
+  /// Of programs that are compiled here; elsewhere it is another compiler that decides.
+  struct Cpu {
+    std::string march;
+    std::vector<std::string> instructions; ///< as Linux names them
+  };
+  std::optional<Cpu> cpu;
   int64_t stages = 1;
   struct Axis {
     std::string name;

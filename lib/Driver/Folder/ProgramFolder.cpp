@@ -69,7 +69,8 @@ std::string ProgramFolder::planHash() const {
   return std::string(16 - digits.size(), '0') + digits;
 }
 
-std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const {
+std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles,
+                                    const Toolchain &toolchain) const {
   ManifestFacts facts;
   facts.name = model.name;
   facts.planHash = planHash();
@@ -78,6 +79,8 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   if (model.adapters)
     facts.adapter = describeAdapter(*model.adapters);
   facts.data = dataOf(rank);
+  if (emitOf(options) == EmitKind::Exe)
+    facts.cpu = {toolchain.march, toolchain.instructions};
   dist::MeshOp mesh = dist::MeshOp::find(rank);
   facts.stages = static_cast<int64_t>(mesh.getStages());
   for (auto axis : mesh.getAxes().getAsRange<StringAttr>())
@@ -132,6 +135,7 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
   cpp.name = model.name;
   cpp.planHash = model.planHash;
   cpp.architectures = toolchain.architectures;
+  cpp.march = toolchain.march;
   // The CPU target has every kernel; what another one lacks is no fault of hyc's.
   if (failed(emitPrograms(rank, cpp, files)))
     return diagnostics.failure(toolchain.isForGpu() ? ExitCode::Data : ExitCode::Internal);
@@ -159,7 +163,7 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
   llvm::Expected<std::vector<hycrt::ModelFile>> modelFiles = takeModelFiles(rank, bundles);
   if (!modelFiles)
     return modelFiles.takeError();
-  return folder.write("manifest.json", manifest(rank, std::move(*modelFiles)));
+  return folder.write("manifest.json", manifest(rank, std::move(*modelFiles), toolchain));
 }
 
 /// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.

@@ -53,7 +53,7 @@ private:
   std::string report() const;
   /// 16 digits.
   std::string planHash() const;
-  std::string manifest(mlir::ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles) const;
+  std::string manifest(mlir::ModuleOp rank, std::vector<hycrt::ModelFile> modelFiles, const Toolchain &toolchain) const;
   /// The model's files with what they hold; where a bundle is made, copied into it.
   llvm::Expected<std::vector<hycrt::ModelFile>> takeModelFiles(mlir::ModuleOp rank, bool bundles);
   std::string resolve(const std::string &modelFile) const;
