@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # GPT-2 on eight ranks of one host, of two and of four: the losses of 20 steps are the same text, in data parallelism, under
-# ZeRO 3 and in tp 2 × pp 2 × dp 2. Hosts are network namespaces; ranks get their place by variables.
+# ZeRO 3 and in tp 2 × pp 2 × dp 2. Hosts are network namespaces; hyc-run reaches them by ssh, and beside that ranks get their place
+# by variables, as under a launcher that hyc does not know.
 #
 # Usage: hosts.sh BUILD_DIR MODELS_DIR FOLDER
 set -euo pipefail
@@ -10,9 +11,16 @@ rm -rf "$folder" && mkdir -p "$folder"
 make_hosts 4
 (umask 077 && head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$folder/token")
 
-losses() { sed -E 's/.*"loss": ?([^,}]+).*/\1/' "$1"; }
+losses() { sed -nE 's/.*"loss": ?([^,}]+).*/\1/p' "$1"; }
+ssh=yes; serve_ssh "$folder" || { ssh=; echo "skipped: hyc-run by ssh, since there is no /usr/sbin/sshd"; }
 run=(--data "$models/text.bin" --steps 20 --seed 1 --threads 1)
 status=0
+# hold NAME HOSTS HOW: the losses of one host and of several.
+hold() {
+  [ "$(losses "$folder/$1.$2" | wc -l)" = 20 ] || { echo "$1: steps are missing on $2 hosts, $3"; status=1; }
+  diff <(losses "$folder/$1.1") <(losses "$folder/$1.$2") >/dev/null ||
+    { echo "$1: the losses on $2 hosts differ from those on one, $3"; status=1; }
+}
 compare() {
   local name=$1 out=$folder/$1; shift
   "$bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels --optimizer adamw \
@@ -29,11 +37,15 @@ for rank in json.load(open(sys.argv[1]))["ranks"]: print(rank["program"])' "$out
         "$out/${programs[rank]}" --out "$out" "${run[@]}" --log-file "$folder/$name.$hosts" >/dev/null & pids+=($!)
     done
     for rank in 0 1 2 3 4 5 6 7; do wait "${pids[rank]}" || { echo "$name: rank $rank failed"; status=1; }; done
-    [ "$(losses "$folder/$name.$hosts" | wc -l)" = 20 ] || { echo "$name: steps are missing on $hosts hosts"; status=1; }
-    diff <(losses "$folder/$name.1") <(losses "$folder/$name.$hosts") >/dev/null ||
-      { echo "$name: the losses on $hosts hosts differ from those on one"; status=1; }
+    hold "$name" "$hosts" "by variables"
+    [ -n "$ssh" ] || continue
+    for ((rank = 1; rank <= hosts; rank++)); do echo "10.78.0.$rank slots=$((8 / hosts))"; done >"$folder/hostfile"
+    rm -f "$folder/$name.$hosts"
+    OMP_WAIT_POLICY=passive inside 0 "$bin/hyc-run" "$out" --hostfile "$folder/hostfile" --ssh-port 2222 "${run[@]}" \
+      --log-file "$folder/$name.$hosts" >"$folder/$name.said" 2>&1 || { echo "$name: hyc-run failed:"; tail "$folder/$name.said"; status=1; }
+    hold "$name" "$hosts" "under hyc-run with ssh"
   done
-  echo "$name: $(losses "$folder/$name.1" | tail -1) after 20 steps, on one, two and four hosts"
+  echo "$name: $(losses "$folder/$name.1" | tail -1) after 20 steps, on one, two and four hosts, by variables${ssh:+ and under hyc-run with ssh}"
 }
 compare dp --dp 8 --micro-batch 1 --grad-accum 2
 compare zero3 --dp 8 --zero 3 --stage3-param-persistence-threshold 1000 --micro-batch 1 --grad-accum 2
