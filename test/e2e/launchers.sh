@@ -51,7 +51,8 @@ by_openmpi() {
   inside 0 mpirun.openmpi --allow-run-as-root --host 10.78.0.1:4,10.78.0.2:4 -n 8 --bind-to none --mca plm_rsh_agent "$folder/enter" \
     --mca oob_tcp_if_include eth0 "$@" -x HYC_TOKEN_FILE -x OMP_WAIT_POLICY \
     "${run[@]}" --as-rank --log-file "$folder/$name" >"$folder/$name.said" 2>&1 || true
-  check "$name"
+  if grep -q "PMIx .*and this runtime was built without it" "$folder/$name.said"; then missing "PMIx in this hyc: install libpmix-dev and build it again"
+  else check "$name"; fi
 }
 if command -v mpirun.openmpi >/dev/null; then
   by_openmpi openmpi -x "${here[0]}" -x MASTER_PORT=4711
