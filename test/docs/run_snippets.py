@@ -65,9 +65,11 @@ class Page:
         self.folder.mkdir(parents=True)
         for link, target in {
             "build": self.options.build, "test": ROOT / "test", "share": ROOT / "share",
-            "model.onnx": MODELS / "gpt2-tiny.onnx", "model.pt2": MODELS / "gpt2-formats.pt2", "text.bin": MODELS / "text.bin",
         }.items():  # fmt: skip
             (self.folder / link).symlink_to(target)
+        # Copies: a page may well write a model.onnx of its own.
+        for name, model in {"model.onnx": "gpt2-tiny.onnx", "model.pt2": "gpt2-formats.pt2", "text.bin": "text.bin"}.items():
+            shutil.copyfile(MODELS / model, self.folder / name)
         shutil.copytree(MODELS / "llama", self.folder / "llama")
         (self.folder / "ds_config.json").write_text(json.dumps(CONFIG))
         bin_folder = self.folder / "commands"

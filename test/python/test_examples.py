@@ -94,11 +94,11 @@ def test_pretrain_gpt2(tmp_path):
     (model / "model.safetensors").unlink()  # it starts from random weights
     made = tmp_path / "made"
     words = [EXAMPLES / "pretrain_gpt2.sh", model, corpus, corpus, made]
-    run(*words, 20, env=commands(tmp_path))
+    run(*words, 20, 16, env=commands(tmp_path))
     losses = [float(row["loss"]) for row in csv.DictReader(open(made / "log.csv")) if row["loss"]]
-    assert len(losses) == 20 and losses[-1] < losses[0] - 0.1
+    assert len(losses) == 20 and losses[-1] < losses[0] - 0.03
     assert (made / "trained" / "model.safetensors").exists()
     # The same command goes on where it was.
-    run(*words, 24, env=commands(tmp_path))
+    run(*words, 24, 16, env=commands(tmp_path))
     steps = [int(row["step"]) for row in csv.DictReader(open(made / "log.csv")) if row["loss"]]
     assert steps == list(range(1, 25))

@@ -13,7 +13,7 @@
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
+constexpr mode_t kFileMode = 0644, kFolderMode = 0755;
 
 std::string folderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -161,6 +161,20 @@ Status syncFolderOf(const std::string& path) {
   if (!folder.ok()) return folder.status();
   if (fsync(folder->get()) != 0) return errnoError("cannot sync the folder of '" + path + "'", errno);
   return {};
+}
+
+Status makeFolders(const std::string& path) {
+  const std::string whole = path.substr(0, std::max(path.find_last_not_of('/') + 1, size_t{1}));
+  for (size_t slash = whole.find('/', 1);; slash = whole.find('/', slash + 1)) {
+    const std::string part = whole.substr(0, slash);
+    if (mkdir(part.c_str(), kFolderMode) != 0 && errno != EEXIST) {
+      // One that is there may be refused for another reason, as on a disk that is only read.
+      const int error = errno;
+      struct stat info;
+      if (stat(part.c_str(), &info) != 0) return errnoError("cannot create the folder '" + part + "'", error);
+    }
+    if (slash == std::string::npos) return {};
+  }
 }
 
 bool isSameFile(const std::string& a, const std::string& b) {

@@ -61,6 +61,9 @@ Status publishText(const std::string& partial, const std::string& path, const st
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);
 
+// The folder, with those that it is in, where they are not there yet.
+Status makeFolders(const std::string& path);
+
 // Whether two names mean one file; where one of them does not exist yet, whether they are spelled alike.
 bool isSameFile(const std::string& a, const std::string& b);
 

@@ -29,7 +29,6 @@ constexpr size_t kMostDigits = 18;
 constexpr int64_t kMaxManifestBytes = int64_t{1} << 30;
 constexpr int kMostTries = 20;  // to hold a folder that another run may just be leaving
 constexpr std::chrono::milliseconds kBetweenTries{100};
-constexpr mode_t kFolderMode = 0755;
 
 std::string withoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -234,15 +233,7 @@ Status verifyCheckpoint(const Checkpoint& checkpoint) {
 
 Status makeDirectory(const std::string& directory) {
   const std::string path = withoutSlash(directory);
-  for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
-    const std::string part = path.substr(0, slash);
-    if (mkdir(part.c_str(), kFolderMode) != 0 && errno != EEXIST) {
-      struct stat info;
-      const int error = errno;
-      if (stat(part.c_str(), &info) != 0) return errnoError("cannot create the folder '" + part + "'", error);
-    }
-    if (slash == std::string::npos) break;
-  }
+  HYCRT_RETURN_IF_ERROR(makeFolders(path));
   struct stat info;
   if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return {};
   return ioError("'" + directory + "' is no folder, expected one for checkpoints");

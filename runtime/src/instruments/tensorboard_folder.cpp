@@ -20,7 +20,7 @@
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFileMode = 0644, kFolderMode = 0755;
+constexpr mode_t kFileMode = 0644;
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr char kVersion[] = "brain.Event:2";
 constexpr int kMostTries = 100;
@@ -55,7 +55,7 @@ Result<int64_t> secondsForName(const std::string& folder) {
 }  // namespace
 
 Result<std::unique_ptr<TensorBoardFolder>> TensorBoardFolder::open(const std::string& folder) {
-  if (mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) return cannotWrite(folder, errno);
+  HYCRT_RETURN_IF_ERROR(makeFolders(folder));
   const Result<int64_t> seconds = secondsForName(folder);
   if (!seconds.ok()) return seconds.status();
   char host[HOST_NAME_MAX + 1] = "";

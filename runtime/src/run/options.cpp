@@ -338,12 +338,14 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
 // A folder that new files can be made in, or one that can be made.
 Status checkFolder(const std::string& option, const std::string& path) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) {
+  std::string there = path;  // it, or the nearest above it
+  while (stat(there.c_str(), &info) != 0) {
     if (errno != ENOENT) return cannotWriteInto(option, path);
-    return checkFolderWritable(path.substr(0, path.find_last_not_of('/') + 1));
+    const size_t slash = there.find_last_of('/', there.find_last_not_of('/'));
+    there = slash == std::string::npos ? "." : there.substr(0, std::max(slash, size_t{1}));
   }
   if (!S_ISDIR(info.st_mode)) return ioError(option + " is '" + path + "', which is no folder; name one, or a new one");
-  return access(path.c_str(), W_OK | X_OK) == 0 ? Status() : cannotWriteInto(option, path);
+  return access(there.c_str(), W_OK | X_OK) == 0 ? Status() : cannotWriteInto(option, there);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class Instrumented : public testing::Test {
   }
   std::string log() const { return files_ / "log.jsonl"; }
   std::string csv() const { return files_ / "log.csv"; }
-  std::string events() const { return files_ / "events"; }
+  std::string events() const { return files_ / "runs/a/events"; }
 
   // The log's records, the last of each step.
   std::map<int64_t, json> records() const {
@@ -95,7 +95,7 @@ class Instrumented : public testing::Test {
 
   // Empty, with a note, where no TensorBoard is there.
   Series series() const {
-    const CommandResult result = runCommand({"/usr/bin/env", HYC_TEST_TENSORBOARD, READ_EVENTS, events()});
+    const CommandResult result = runCommand({"/usr/bin/env", HYC_TEST_PYTHON, READ_EVENTS, events()});
     if (result.status == 77 || result.status == 127) return {};
     EXPECT_EQ(result.status, 0) << result.errors;
     Series found;
@@ -135,7 +135,7 @@ class Instrumented : public testing::Test {
 };
 
 #define SKIP_WITHOUT_TENSORBOARD(found) \
-  if ((found).empty()) GTEST_SKIP() << "this Python has no tensorboard: " << HYC_TEST_TENSORBOARD
+  if ((found).empty()) GTEST_SKIP() << "this Python has no tensorboard: " << HYC_TEST_PYTHON
 
 TEST_F(Instrumented, ARunIsWhatItsLogSays) {
   const CommandResult result = runCommand(folder_.command(told("20")));
@@ -217,7 +217,7 @@ TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
       {{"--csv", "/dev/full"}, 74, "No space left on device"},
       {{"--tensorboard", foreign}, 74, "which is no folder"},
       {{"--tensorboard", foreign + "/events"}, 74, "Not a directory"},
-      {{"--tensorboard", files_ / "no/where"}, 74, "cannot write into"},
+      {{"--tensorboard", "/proc/no/where"}, 74, "cannot create the folder '/proc/no'"},
       {{"--tensorboard", "/proc/1"}, 74, "'/proc/1'"},
       {{"--prometheus", "80000"}, 64, "expected a port from 0 to 65535"},
       {{"--prometheus", "no such host:9400"}, 69, "(--prometheus)"},
