@@ -1,6 +1,6 @@
-// tcp_bench [MiB]: what passes between two ranks by TCP over the loopback, each as if it were a host of its own, with
-// TLS and in the clear: the rate of a long transfer one way, and half of what 8 bytes take there and back. To be put
-// beside iperf3 -c 127.0.0.1 in the same minute.
+// tcp_bench [MiB [SOCKETS]]: what passes between two ranks by TCP over the loopback, each as if it were a host of its
+// own, with TLS and in the clear, over so many connections (1): the rate of a long transfer one way, and half of what 8
+// bytes take there and back. To be put beside iperf3 -c 127.0.0.1 in the same minute.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,11 +36,12 @@ struct Bench {
   Program program{};
 };
 
-Status measure(const Environment &environment, int64_t bytes, bool plaintext) {
+Status measure(const Environment &environment, int64_t bytes, int sockets, bool plaintext) {
   Bench bench(environment.rank, bytes);
   HostSide::Options options;
   options.network.ranksTogether = 1;
   options.network.plaintext = plaintext;
+  options.network.sockets = sockets;
   Result<std::unique_ptr<HostSide>> side = HostSide::connect(bench.program, environment, options);
   if (!side.ok()) return side.status();
   HostExchanger &exchanger = *(*side)->exchanger;
@@ -73,15 +74,16 @@ Status measure(const Environment &environment, int64_t bytes, bool plaintext) {
 
 int main(int argc, char **argv) {
   const int64_t bytes = (argc > 1 ? std::atoll(argv[1]) : 16) << 20;
-  if (bytes <= 0) {
-    std::fprintf(stderr, "tcp_bench [MiB]\n");
+  const int sockets = argc > 2 ? std::atoi(argv[2]) : 1;
+  if (bytes <= 0 || sockets < 1) {
+    std::fprintf(stderr, "tcp_bench [MiB [SOCKETS]]\n");
     return 64;
   }
   std::printf("        long GB/s  8 bytes us\n");
   std::fflush(stdout);
   for (bool plaintext : {true, false}) {
     for (const RankOutcome &outcome :
-         runRanks(2, [&](const Environment &environment) { return measure(environment, bytes, plaintext); })) {
+         runRanks(2, [&](const Environment &environment) { return measure(environment, bytes, sockets, plaintext); })) {
       if (!outcome.message.empty()) std::fprintf(stderr, "%s\n", outcome.message.c_str());
     }
   }

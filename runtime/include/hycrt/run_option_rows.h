@@ -165,6 +165,10 @@ HYC_RUN_OPTION(std::string, interface, {}, "--interface", text("NAME|CIDR"), kFo
                "the one that leads to rank 0")
 HYC_RUN_OPTION(std::string, ports, {}, "--ports", text("LOW-HIGH"), kForRanks | kOwn,
                "Where each rank listens for those of other hosts; by default wherever the system has a free port")
+HYC_RUN_OPTION(
+    int, sockets, 1, "--sockets", wholeNumber("N", kMostSockets), kForRanks,
+    "Connections between two ranks of different hosts, which take turns: where a network gives one less than "
+    "it has, as that of a cloud may")
 HYC_RUN_OPTION(bool, plaintext, false, "--plaintext", flagFor(true), kForRanks,
                "Let ranks of several hosts talk in the clear: they prove that they know the job's token, and what they "
                "exchange then can be read and changed on the way")

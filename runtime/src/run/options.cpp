@@ -30,6 +30,7 @@ namespace {
 constexpr uint64_t kMostSteps = uint64_t{1} << 53;
 constexpr uint64_t kMostThreads = 4096;
 constexpr uint64_t kMostPort = 65535;
+constexpr uint64_t kMostSockets = 16;
 constexpr uint64_t kMostSeconds = 1000000000;
 
 // ------------------------------------------------------------------------------------------------------- the table
@@ -309,6 +310,9 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   int low = 0, high = 0;
   if (const std::string& ports = parsed.options.ports; !ports.empty() && !parsePorts(ports, &low, &high)) {
     return usageError("--ports is '" + ports + "', expected ports from 1 to 65535, as 4000-4100");
+  }
+  if (parsed.options.sockets == 0) {
+    return usageError("--sockets is 0, expected 1 to " + std::to_string(kMostSockets));
   }
   if (const std::string& address = parsed.options.prometheus; !address.empty()) {
     if (const Result<ListenAddress> listens = parseListenAddress(address); !listens.ok()) return listens.status();

@@ -58,6 +58,8 @@ const std::vector<Implementation>& implementations() {
       {"tcp", false, DeviceComm::kAuto, true, false, Network::kEncrypted},
       {"tcpInTheClear", false, DeviceComm::kAuto, true, false, Network::kPlain},
       {"tcpOfTwo", false, DeviceComm::kAuto, true, false, Network::kPlain, 2},
+      {"tcpOfThreeSockets", false, DeviceComm::kAuto, true, false, Network::kEncrypted, 1, 3},
+      {"tcpOfTwoInTheClearByTwoSockets", false, DeviceComm::kAuto, true, false, Network::kPlain, 2, 2},
       {"ucx", false, DeviceComm::kAuto, true, false, Network::kUcx},
       {"staged", true, DeviceComm::kStaged, true},
       {"nccl", true, DeviceComm::kNccl, false},
@@ -82,6 +84,7 @@ Result<std::unique_ptr<ExchangeRank>> ExchangeRank::connect(const Implementation
   network.ranksTogether = implementation.network == Network::kNone ? 0 : implementation.ranksTogether;
   network.plaintext = implementation.network == Network::kPlain;
   network.byUcx = implementation.network == Network::kUcx;
+  network.sockets = implementation.sockets;
   network.timeoutMs = patienceMs;
   Result<std::unique_ptr<HostSide>> host = HostSide::connect(
       *program, environment,

@@ -30,6 +30,7 @@ struct Implementation {
   bool pulls = false;
   Network network = Network::kNone;
   int ranksTogether = 1;  // as if so many stood on each host
+  int sockets = 1;
 };
 
 const std::vector<Implementation>& implementations();

@@ -9,7 +9,8 @@ TEST_F(Hosts, GiveTheSameLossesAsOne) {
   ASSERT_EQ(expected.size(), 20u);
   for (const int hosts : {2, 4}) {
     MAKE_HOSTS(hosts);
-    for (const std::vector<std::string>& how : {std::vector<std::string>{}, {"--plaintext", "--interface", "eth0"}}) {
+    for (const std::vector<std::string>& how :
+         {std::vector<std::string>{}, {"--plaintext", "--interface", "eth0"}, {"--sockets", "3"}}) {
       const std::string log = folder_ / "log";
       std::vector<std::string> options{"--steps", "20", "--log-file", log};
       options.insert(options.end(), how.begin(), how.end());

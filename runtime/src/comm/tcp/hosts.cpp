@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/clock.h"
 #include "comm/shm/doorkeeper.h"
@@ -130,7 +131,7 @@ class Calls {
   Result<std::vector<std::unique_ptr<Link>>> run(const std::vector<int>& distant, FileDescriptor listener) {
     for (int rank : distant) {
       if (rank < environment_.rank) HYCRT_RETURN_IF_ERROR(call(rank));
-      if (rank > environment_.rank) awaited_.push_back(rank);
+      if (rank > environment_.rank) awaited_[rank];
     }
     HYCRT_RETURN_IF_ERROR(awaitCalls(std::move(listener)));
     return std::move(links_);
@@ -144,16 +145,28 @@ class Calls {
     const HostHello& hello = met_.ranks[static_cast<size_t>(rank)];
     return "rank " + std::to_string(rank) + " on host '" + hello.host + "'";
   }
-  SecureStream streamOver(FileDescriptor connection, int caller, int listener) const {
+  SecureStream streamOver(FileDescriptor connection, int caller, int listener, size_t lane) const {
     prepareConnection(connection, options_);
     if (options_.plaintext) return SecureStream::inTheClear(std::move(connection));
     return SecureStream::encrypted(
         std::move(connection),
         listener == environment_.rank ? SecureStream::Side::kListener : SecureStream::Side::kCaller, environment_.token,
-        {environment_.job + " " + met_.name, "exchanges", caller, listener, 0});
+        {environment_.job + " " + met_.name, "exchanges", caller, listener, static_cast<int>(lane)});
   }
 
+  // As many times as there are to be connections, one after the other, so that both sides count them alike.
   Status call(int rank) {
+    std::vector<SecureStream> streams;
+    while (streams.size() < static_cast<size_t>(options_.sockets)) {
+      Result<SecureStream> stream = callOnce(rank, streams.size());
+      if (!stream.ok()) return stream.status();
+      streams.push_back(std::move(*stream));
+    }
+    links_.push_back(std::make_unique<Link>(rank, std::move(streams)));
+    return {};
+  }
+
+  Result<SecureStream> callOnce(int rank, size_t lane) const {
     const HostAddress& address = met_.ranks[static_cast<size_t>(rank)].address;
     Result<FileDescriptor> connection = reach(address.text, address.port, monotonicMs() + kHandshakeMs);
     if (!connection.ok()) {
@@ -163,10 +176,9 @@ class Calls {
     const Claim claim = claimFor(environment_, purposeOf(rank), "");
     Result<std::string> proved = proveOver(*connection, environment_.token, claim, monotonicMs() + kHandshakeMs);
     if (!proved.ok()) return unavailableError(whoIs(rank) + " does not answer: " + proved.status().message());
-    SecureStream stream = streamOver(std::move(*connection), environment_.rank, rank);
+    SecureStream stream = streamOver(std::move(*connection), environment_.rank, rank, lane);
     HYCRT_RETURN_IF_ERROR(stream.shakeHands(deadlineMs_));
-    links_.push_back(std::make_unique<Link>(rank, std::move(stream)));
-    return {};
+    return stream;
   }
 
   Status awaitCalls(FileDescriptor listener) {
@@ -176,7 +188,7 @@ class Calls {
     while (!awaited_.empty()) {
       if (monotonicMs() > deadlineMs_) {
         std::string text;
-        for (int rank : awaited_) text += (text.empty() ? "" : ", ") + whoIs(rank);
+        for (const auto& [rank, streams] : awaited_) text += (text.empty() ? "" : ", ") + whoIs(rank);
         return unavailableError("these ranks did not call rank " + std::to_string(environment_.rank) +
                                 " in time: " + text);
       }
@@ -192,11 +204,14 @@ class Calls {
   // One that does not get through is waited for as if it had not come.
   void take(Doorkeeper::Admitted admitted) {
     const int rank = admitted.claim.rank;
-    const auto place = std::find(awaited_.begin(), awaited_.end(), rank);
+    const auto place = awaited_.find(rank);
     if (place == awaited_.end()) return;
-    SecureStream stream = streamOver(std::move(admitted.connection), rank, environment_.rank);
+    std::vector<SecureStream>& streams = place->second;
+    SecureStream stream = streamOver(std::move(admitted.connection), rank, environment_.rank, streams.size());
     if (!stream.shakeHands(std::min(deadlineMs_, monotonicMs() + kHandshakeMs)).ok()) return;
-    links_.push_back(std::make_unique<Link>(rank, std::move(stream)));
+    streams.push_back(std::move(stream));
+    if (streams.size() < static_cast<size_t>(options_.sockets)) return;
+    links_.push_back(std::make_unique<Link>(rank, std::move(streams)));
     awaited_.erase(place);
   }
 
@@ -204,7 +219,7 @@ class Calls {
   const NetworkOptions& options_;
   const Met& met_;
   const int64_t deadlineMs_;
-  std::vector<int> awaited_;
+  std::map<int, std::vector<SecureStream>> awaited_;  // by rank: its connections so far
   std::vector<std::unique_ptr<Link>> links_;
 };
 

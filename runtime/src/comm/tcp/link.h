@@ -1,6 +1,10 @@
 // Link: the frames that pass between this rank and one other. Short ones go by way of a queue of bytes; long answers
 // are sent from where they lie, in pieces, between which whatever is short goes first.
 //
+// There may be several connections, which take turns: the frame behind a piece of a long answer goes by the next one.
+// So pieces are under way on all of them, where a network gives one connection less than it has, and frames are
+// received in the order in which they were sent.
+//
 // Any thread may send. One thread, the transport's, receives, and sends what was left over where the connection was
 // full. What a frame means is the transport's.
 #ifndef HYCRT_SRC_COMM_TCP_LINK_H_
@@ -10,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -38,6 +43,7 @@ struct FrameHead {
   int64_t begin = 0;
   int32_t part = 0;
   int32_t stream = 0;
+  uint64_t turns = 0;  // 1: the next frame comes by the next connection
 };
 
 // What is made of frames, on the receiving thread.
@@ -53,10 +59,11 @@ class FrameTaker {
 
 class Link {
  public:
-  Link(int rank, SecureStream stream) : rank_(rank), stream_(std::move(stream)) {}
+  // At least one stream.
+  Link(int rank, std::vector<SecureStream> streams);
 
   int rank() const { return rank_; }
-  int descriptor() const { return stream_.connection().get(); }
+  std::vector<int> descriptors() const;
 
   // Queues the frame, and sends what goes at once.
   void send(FrameHead head, std::string_view bytes);
@@ -70,7 +77,7 @@ class Link {
 
   // Receives until nothing is there; whether more may be, which was left for the sake of other links.
   bool receive(FrameTaker& taker);
-  // The other side has closed the connection, or it has failed: what comes is received up to its end.
+  // The other side has closed a connection, or it has failed: what comes is received up to its end.
   void expectEnd() { expectsEnd_ = true; }
 
   bool isOver() const { return isOver_.load(std::memory_order_acquire); }
@@ -87,37 +94,53 @@ class Link {
     int64_t left;
     std::atomic<uint64_t>* sent;
   };
-  void append(const void* bytes, size_t count);
+  // A connection.
+  struct Lane {
+    explicit Lane(SecureStream over) : stream(std::move(over)) {}
+    SecureStream stream;
+
+    // Being sent: short frames or a piece's head, then the piece.
+    std::vector<std::byte> head;
+    size_t headSent = 0;
+    const std::byte* piece = nullptr;
+    int64_t pieceLeft = 0;
+    std::atomic<uint64_t>* pieceSent = nullptr;  // to be counted when the piece has gone
+    bool isIdle() const { return headSent == head.size() && pieceLeft == 0; }
+
+    // Of the receiving thread.
+    std::array<std::byte, 4096> ahead;  // received, and not looked at yet
+    size_t aheadBegin = 0, aheadEnd = 0;
+    bool isDrained = false;  // the last bytes were all that there was
+  };
+
   bool flushHere();
-  bool fillHere(const std::byte** bytes, int64_t* count);
-  int64_t fetch(std::byte* to, int64_t room);
+  bool fillHere(Lane& lane);
+  bool writeHere(Lane& lane);
+  int64_t fetch(Lane& lane, std::byte* to, int64_t room);
   void takeHead(FrameTaker& taker);
+  bool mayGoOn();
 
   const int rank_;
-  std::mutex mutex_;  // of the stream and of what is to be sent
-  SecureStream stream_;
-  std::vector<std::byte> queue_;
-  size_t queueBegin_ = 0;
+  std::mutex mutex_;  // of the streams and of what is to be sent
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  size_t to_ = 0;                 // the lane of the next frame
+  std::vector<std::byte> queue_;  // short frames that no lane has yet
   std::vector<LongPiece> long_;
   size_t longBegin_ = 0;
-  const std::byte* piece_ = nullptr;  // being sent
-  int64_t pieceLeft_ = 0;             // negative: its head has not gone yet, which ends at headEnd_ of the queue
-  size_t headEnd_ = 0;
-  std::atomic<uint64_t>* pieceSent_ = nullptr;  // to be counted when the piece has gone
   bool endsAfterwards_ = false, hasEnded_ = false;
+  std::string failure_;  // of one lane, while others could go on
   std::atomic<bool> isOver_{false};
 
   // Of the receiving thread.
+  size_t from_ = 0;  // the lane that the next bytes come by
   FrameHead head_{FrameType::kIntroduction};
   size_t headBytes_ = 0;
   int64_t bodyBytes_ = 0;
   std::byte* place_ = nullptr;
   bool refuses_ = false;
   std::vector<char> body_;
-  std::array<std::byte, 4096> ahead_;  // received, and not looked at yet
-  size_t aheadBegin_ = 0, aheadEnd_ = 0;
-  bool isDrained_ = false;  // the last bytes were all that there was
   bool expectsEnd_ = false;
+  int64_t cutMs_ = 0;  // when another lane than the one that is read was found to have ended
 };
 
 }  // namespace hycrt

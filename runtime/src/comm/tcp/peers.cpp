@@ -13,7 +13,7 @@ namespace hycrt {
 namespace {
 
 constexpr uint32_t kLayout = static_cast<uint32_t>(sizeof(Publication) << 8) + kRingSize;
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int kLookMs = 100;
 
 struct Question {

@@ -62,7 +62,9 @@ Status Peers::start(std::vector<std::unique_ptr<Link>> links, int64_t deadlineMs
     Peer& peer = of(link->rank());
     peer.link = std::move(link);
     peer.link->send({FrameType::kIntroduction}, words);
-    watches = watches && add(inner_, peer.link->descriptor(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &peer);
+    for (int descriptor : peer.link->descriptors()) {
+      watches = watches && add(inner_, descriptor, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &peer);
+    }
   }
   if (!watches) return errnoError("cannot watch the connections to other hosts", errno);
   unfinished_.reserve(links.size());
