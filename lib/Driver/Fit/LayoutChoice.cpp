@@ -110,8 +110,7 @@ static double bytesOf(const PlannedJob &job, const MachineRates &machine) {
   return most;
 }
 
-/// All flags that make it of the defaults.
-static std::string flagsOf(const Layout &layout) {
+std::string hyc::flagsOf(const Layout &layout) {
   std::string flags = describeChange(Layout(), layout);
   flags.resize(StringRef(flags).split(" (on ").first.size());
   return flags.empty() ? "one rank" : flags;
@@ -344,7 +343,8 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
   for (size_t index = 1; index < jobs.size(); ++index)
     if (secondsOf(layouts[index], jobs[index]) < secondsOf(layouts[chosen], jobs[chosen]))
       chosen = index;
-  LayoutChoice choice{optionsOf(options, layouts[chosen]), "",
+  LayoutChoice choice{optionsOf(options, layouts[chosen]), "", secondsOf(layouts[chosen], jobs[chosen]),
+                      layouts[chosen].cost.shares,
                       listCandidates(layouts, jobs, chosen, found.ofSplits, request.limit)};
   choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" + describeShares(layouts[chosen], request);
   if (shown > 0)
