@@ -105,9 +105,10 @@ private:
   CompiledModel compiled;
   Plan plan; ///< what the passes are built from: the options' with what is only known here
   MachineRates machine;
-  std::string text;        ///< of a phase that goes to no file
-  std::string foundLayout; ///< what the search has told
-  double foundSeconds = 0; ///< of a step, as it has them
+  std::string text;                  ///< of a phase that goes to no file
+  std::string foundLayout;           ///< what the search has told
+  double foundSeconds = 0;           ///< of a step, as it has them
+  std::vector<MovableParam> movable; ///< of a plan that is only tried
   std::vector<int64_t> foundShares;
 };
 } // namespace
@@ -280,6 +281,9 @@ Error Compilation::runPhase(Phase phase) {
       return error;
   if (phase == Phase::Plan && hasPlanFile())
     if (Error error = applyRules())
+      return error;
+  if (phase == Phase::Plan && !hasPlanFile()) // of the search
+    if (Error error = applyStateRules(plan.rules, *model.module))
       return error;
   if (phase == Phase::Plan && *plan.recompute == "auto")
     if (Error error = settleActivations())
@@ -479,6 +483,8 @@ std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
     if (error)
       break;
     error = runPhase(phase);
+    if (!error && phase == Phase::Plan)
+      movable = collectMovable(*model.module);
     if (!error)
       remember(phase);
   }
@@ -486,7 +492,8 @@ std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0};
+  return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0,
+                    std::move(movable)};
 }
 
 Error Compilation::planAll() {

@@ -201,10 +201,19 @@ private:
             layout.offloadGradients = gradients;
             layout.offloadActivations = activations;
             layout.offloadParam = parameters;
+            layout.room = canMoveSingly(layout) ? request.limit : 0;
             // Moving things only takes time where nothing has to leave.
             if (score(model, layout, stages))
               return;
           }
+  }
+
+  /// What somebody has fixed is meant of all states.
+  bool canMoveSingly(const Layout &layout) const {
+    bool moves =
+        layout.offloadOptimizer != "none" || layout.offloadGradients != "none" || layout.offloadParam != "none";
+    return request.movesSingly && request.limit > 0 && moves && !isFixed<&Plan::offloadOptimizer>() &&
+           !isFixed<&Plan::offloadGradients>() && !isFixed<&Plan::offloadParam>();
   }
 
   bool isTooLarge(const ScoredLayout &scored) const {
@@ -236,7 +245,9 @@ private:
       return false;
     }
     keep({scored, &model, order++});
-    return request.limit == 0 || scored.cost.bytes <= kFitsWell * request.limit;
+    // More would only be moved for nothing.
+    bool fitsExactly = layout.room > 0 && scored.cost.bytes < layout.room * (1 - 1e-9);
+    return request.limit == 0 || fitsExactly || scored.cost.bytes <= kFitsWell * request.limit;
   }
 
   /// The fastest that are wanted, and not many more meanwhile.

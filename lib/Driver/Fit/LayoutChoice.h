@@ -3,6 +3,7 @@
 #ifndef HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 #define HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 
+#include "Fit/StatePlacement.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Driver/CompileListener.h"
 #include "hyc/Planner/Search.h"
@@ -16,6 +17,7 @@ namespace hyc {
 struct PlannedJob {
   JobAccount account;
   double seconds = 0; ///< of a step
+  std::vector<MovableParam> movable = {};
 };
 /// Plans under other options, or gives nothing where they cannot be planned.
 using Replan = std::function<std::optional<PlannedJob>(const CompileOptions &)>;
