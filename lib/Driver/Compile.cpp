@@ -94,7 +94,8 @@ private:
   const CompileOptions asked; ///< before anything was settled or found
   CompileOptions options;
   EmitKind emit = EmitKind::Exe;
-  bool writes = true; ///< something is left behind
+  bool writes = true;   ///< something is left behind
+  bool isTried = false; ///< only the account is asked for, of a plan that is made again if it is taken up
   Toolchain toolchain;
   CompileListener listener;
   MLIRContext context;
@@ -289,6 +290,9 @@ Error Compilation::runPhase(Phase phase) {
     if (Error error = settleActivations())
       return error;
   PassManager passes(&context);
+  // What a model or a plan file says has been refused after phase 3, if it has to be. From there on, and of a plan that
+  // is only tried, once a phase suffices (below): after each pass it takes a third of the time. hyc-opt does it there.
+  passes.enableVerifier(phase < Phase::Local && !isTried);
   bool stopsAtAccount = phase == Phase::Rank && emit == EmitKind::Account;
   if (stopsAtAccount)
     buildAccount(passes, &compiled.account);
@@ -296,7 +300,7 @@ Error Compilation::runPhase(Phase phase) {
     buildPhase(phase, passes, plan, &compiled.account);
   if (failed(passes.run(module)))
     return diagnostics.failure(ExitCode::Data);
-  if (stopsAtAccount)
+  if (stopsAtAccount || isTried)
     return Error::success();
   PassManager verification(&context);
   buildVerification(phase, verification);
@@ -476,6 +480,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::importFor(int64_t samples) {
 
 std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
   machine = rates;
+  isTried = true;
   emit = EmitKind::Account;
   options.dumpFolder = "";
   Error error = readInput();
