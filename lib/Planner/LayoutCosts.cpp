@@ -83,6 +83,7 @@ public:
     result.computation = longest * kernels + update(stages);
     result.exposed = longest * waits + after;
     result.seconds = result.idle + result.computation + result.exposed;
+    result.isRedundant = layout.room > 0 && isRedundant();
     return result;
   }
 
@@ -167,6 +168,14 @@ private:
     return part;
   }
 
+  /// What the optimizer keeps may be found not to have to move, and then be right after all.
+  bool isRedundant() const {
+    bool others = layout.offloadGradients != "none" || layout.offloadParam != "none";
+    return (layout.offloadOptimizer != "none" && mostMoved.optimizer == 0 && others) ||
+           (layout.offloadGradients != "none" && mostMoved.gradients == 0) ||
+           (layout.offloadParam != "none" && mostMoved.parameters == 0);
+  }
+
   double optimizerOf(const StageCost &stage) const { return stage.sum.optimizer / (layout.zero >= 1 ? dp : 1); }
   double gradientsOf(const StageCost &stage) const { return stage.sum.gradients / (layout.zero >= 2 ? dp : 1); }
   double parametersOf(const StageCost &stage) const { return stage.sum.parameters / (layout.zero >= 3 ? dp : 1); }
@@ -191,6 +200,8 @@ private:
     Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
               layout.offloadParam != "none" ? 1.0 : 0.0};
     moved = movedOf(stage, slots, share);
+    mostMoved = {std::max(mostMoved.optimizer, moved.optimizer), std::max(mostMoved.gradients, moved.gradients),
+                 std::max(mostMoved.parameters, moved.parameters)};
     double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : 0;
     double least = statesOf(stage, all) + model.fixed + saved;
     result.leastBytes = std::max(result.leastBytes, least / share);
@@ -262,7 +273,8 @@ private:
   const MachineRates &rates;
   const Plan &base;
   double dp, micro;
-  Moved moved; ///< of the stage that memory was added up of last
+  Moved moved;     ///< of the stage that memory was added up of last
+  Moved mostMoved; ///< of any
 };
 } // namespace
 

@@ -236,6 +236,8 @@ private:
   /// Whether it fits well.
   bool score(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) {
     ScoredLayout scored{layout, costs.costOf(model, layout, stages), {}};
+    if (scored.cost.bytes > layout.room * (1 + 1e-9)) // all of it is moved
+      scored.layout.room = 0;
     ++result.scored;
     if (!result.closest || scored.cost.bytes < result.closest->cost.bytes)
       result.closest = scored;
@@ -244,10 +246,9 @@ private:
       ++result.tooLarge;
       return false;
     }
-    keep({scored, &model, order++});
-    // More would only be moved for nothing.
-    bool fitsExactly = layout.room > 0 && scored.cost.bytes < layout.room * (1 - 1e-9);
-    return request.limit == 0 || fitsExactly || scored.cost.bytes <= kFitsWell * request.limit;
+    if (!scored.cost.isRedundant)
+      keep({scored, &model, order++});
+    return request.limit == 0 || (layout.room == 0 && scored.cost.bytes <= kFitsWell * request.limit);
   }
 
   /// The fastest that are wanted, and not many more meanwhile.

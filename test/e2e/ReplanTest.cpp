@@ -128,12 +128,14 @@ TEST(Replan, ABadLayoutIsLeftForTheBestOfThoseCompiledBefore) {
   EXPECT_EQ(rest.status, 75) << rest.output;
 }
 
+/// Ranks that share cores with others wait long for exchanges, so that a pipeline may look much better: the margin is
+/// wide.
 TEST(Replan, WhatIsNoBetterByTheMarginStays) {
   const std::string folder = goodLayout("stays");
-  Outcome run = execute(runArguments(folder, {"--steps", "6", "--replan-after", "3", "--replan-margin", "60",
+  Outcome run = execute(runArguments(folder, {"--steps", "6", "--replan-after", "3", "--replan-margin", "99",
                                               "--replan", "auto", "--checkpoint", folder + "/checkpoints"}));
   EXPECT_EQ(run.status, 0) << run.output;
-  EXPECT_NE(run.output.find("nothing is better by 60 %"), std::string::npos) << run.output;
+  EXPECT_NE(run.output.find("nothing is better by 99 %"), std::string::npos) << run.output;
   EXPECT_EQ(readMoves(folder + "/log.jsonl").at, -1);
   EXPECT_FALSE(std::filesystem::exists(folder + ".replan"));
 }
