@@ -134,7 +134,7 @@ static bool staysAsItIs(const VariedSetting &varied, CompileOptions &options) {
   if (varied.setting == memberOfPlan<&Plan::schedule>)
     return true;
   if (varied.setting == memberOfPlan<&Plan::recompute>)
-    return *options.recompute == "auto" || *options.partitionActivations;
+    return *options.partitionActivations;
   return valueOf(varied.row().in(options)) == SettingValue(std::string("nvme"));
 }
 
@@ -143,6 +143,10 @@ static Expected<CompileOptions> openLayout(const std::string &folder, const Comp
   if (!options.planFile->empty())
     return usageError("'" + folder + "' was compiled with --plan " + *options.planFile +
                       ", which decides the layout; compile it without, or give folders that were compiled beforehand");
+  if (*options.recompute == "auto")
+    return usageError("'" + folder +
+                      "' was compiled with --recompute auto, which no search tries; give folders that were compiled "
+                      "beforehand");
   if (!leavesLayoutOpen(options))
     for (const VariedSetting &varied : getVariedSettings())
       if (!staysAsItIs(varied, options))

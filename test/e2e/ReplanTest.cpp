@@ -80,8 +80,9 @@ bool isBad(const std::string &folder) {
 
 /// Trains until the layout has changed and some steps more, then ends the run with a checkpoint.
 Moved trainUntilMoved(const std::string &folder, const std::vector<std::string> &further) {
-  std::vector<std::string> arguments = {"--steps",  "1000000", "--replan-after", "5",
-                                        "--replan", "auto",    "--checkpoint",   folder + "/checkpoints"};
+  std::vector<std::string> arguments = {"--steps",         "1000000", "--replan-after", "5",
+                                        "--replan",        "auto",    "--checkpoint",   folder + "/checkpoints",
+                                        "--replan-margin", "3"};
   arguments.insert(arguments.end(), further.begin(), further.end());
   const pid_t run = start(runArguments(folder, arguments), folder + "/output.txt");
   Moved moved;
@@ -148,7 +149,7 @@ std::string commandIn(const std::string &output) {
 
 TEST(Replan, AProposalIsACommandThatCompiles) {
   const std::string folder = badLayout("proposed");
-  Outcome run = execute(runArguments(folder, {"--steps", "8", "--replan-after", "4"}));
+  Outcome run = execute(runArguments(folder, {"--steps", "8", "--replan-after", "4", "--replan-margin", "3"}));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(readLog(folder + "/log.jsonl").losses.size(), 8u);
   const std::string command = commandIn(run.output);
@@ -158,7 +159,8 @@ TEST(Replan, AProposalIsACommandThatCompiles) {
   EXPECT_EQ(compiled.status, 0) << compiled.output;
   EXPECT_FALSE(isBad(folder + ".replan"));
   // By hand the same.
-  Outcome asked = execute({tool("hyc-compile"), "--replan", folder, "--measured", folder + ".profile.json"});
+  Outcome asked = execute(
+      {tool("hyc-compile"), "--replan", folder, "--measured", folder + ".profile.json", "--replan-margin", "3"});
   EXPECT_EQ(asked.status, 0) << asked.output;
   EXPECT_EQ(commandIn(asked.output), command) << asked.output;
 }
