@@ -1,7 +1,9 @@
 // The greedy choice, stage by stage.
 #include "Fit/StatePlacement.h"
 
+#include "dialects/Dist/Placement.h"
 #include "hyc/Analysis/FlatStates.h"
+#include "hyc/Plan/StateProperties.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -137,17 +139,26 @@ private:
 };
 } // namespace
 
+/// Has the rule say that what holds a property is kept on the host.
+static void moveOut(PlanRule &rule, StateProperty::Holder holder) {
+  for (const StateProperty &property : kStateProperties)
+    if (property.kind == StateProperty::Kind::Placement && property.holder == holder)
+      rule.states[property.key] = dist::kOnHost;
+}
+
 static std::vector<PlanRule> rulesOf(const std::vector<MovableParam> &params,
                                      const std::vector<std::vector<bool>> &chosen) {
   std::vector<PlanRule> rules;
   for (size_t index = 0; index < params.size(); ++index) {
     PlanRule rule{params[index].name, ""};
-    if (chosen[index][kOptimizer])
-      rule.states = {{"optimizer_placement", "host"}, {"master_placement", "host"}};
+    if (chosen[index][kOptimizer]) {
+      moveOut(rule, StateProperty::Holder::Optimizer);
+      moveOut(rule, StateProperty::Holder::Master);
+    }
     if (chosen[index][kGradient])
-      rule.states["gradient_placement"] = "host";
+      moveOut(rule, StateProperty::Holder::Gradient);
     if (chosen[index][kUsed])
-      rule.states["placement"] = "host";
+      moveOut(rule, StateProperty::Holder::Used);
     if (!rule.states.empty())
       rules.push_back(std::move(rule));
   }

@@ -34,7 +34,7 @@ struct PlacementTerms {
 };
 
 /// Rules that free `excess` bytes on every stage, of a job that keeps all on the device; nothing where all that can be
-/// moved is too little. A rule for each parameter, with optimizer_placement, gradient_placement or placement.
+/// moved is too little. A rule for each parameter, by the placements of StateProperties.h.
 std::optional<std::vector<PlanRule>> placeStates(const JobAccount &job, const std::vector<MovableParam> &params,
                                                  const std::vector<int64_t> &excess, const PlacementTerms &terms);
 
