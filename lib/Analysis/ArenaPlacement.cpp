@@ -1,6 +1,7 @@
 // Best fit, in several orders (large items first, long-lived items first); the smallest outcome is kept.
 #include "hyc/Analysis/ArenaPlacement.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -24,7 +25,10 @@ using Interval = std::pair<int64_t, int64_t>; // [begin, end)
 class Placer {
 public:
   Placer(MutableArrayRef<ArenaItem> items, ArrayRef<FunctionExecution> executions, int64_t slots, int64_t reserved)
-      : items(items), executions(executions), slots(slots), reserved(reserved) {}
+      : items(items), slots(slots), reserved(reserved) {
+    for (const FunctionExecution &execution : executions)
+      executionsOf[execution.function].push_back(execution);
+  }
 
   ArenaExtent place(ArrayRef<size_t> order);
 
@@ -41,25 +45,30 @@ private:
   int64_t bestFit(SmallVectorImpl<Interval> &forbidden, int64_t from, int64_t limit, const ArenaItem &item) const;
   bool tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit);
 
+  ArrayRef<FunctionExecution> executed(int64_t function) const {
+    auto found = executionsOf.find(function);
+    return found == executionsOf.end() ? ArrayRef<FunctionExecution>() : ArrayRef(found->second);
+  }
+
   MutableArrayRef<ArenaItem> items;
-  ArrayRef<FunctionExecution> executions;
+  DenseMap<int64_t, SmallVector<FunctionExecution>> executionsOf; ///< by function
   int64_t slots, reserved;
   int64_t recordBytes = 0;
   SmallVector<ArenaItem *> placed;
+  // The same apart: temporaries of different functions never meet.
+  DenseMap<int64_t, SmallVector<const ArenaItem *>> placedTemporaries;
+  SmallVector<const ArenaItem *> placedRecords;
 };
 
 bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const {
   if (a.isTemporary() && b.isTemporary()) {
     if (a.function != b.function || a.first > b.last || b.first > a.last)
       return false;
-    return llvm::any_of(executions, [&](const FunctionExecution &execution) {
-      return execution.function == a.function && visit(execution.slot, execution.slot);
-    });
+    return llvm::any_of(executed(a.function),
+                        [&](const FunctionExecution &execution) { return visit(execution.slot, execution.slot); });
   }
   if (a.isTemporary()) {
-    for (const FunctionExecution &execution : executions) {
-      if (execution.function != a.function)
-        continue;
+    for (const FunctionExecution &execution : executed(a.function)) {
       for (const RecordLife &life : b.lives)
         if (execution.begin + a.first <= life.end && life.begin <= execution.begin + a.last &&
             visit(execution.slot, life.slot))
@@ -80,20 +89,19 @@ int64_t Placer::lastSlot(const ArenaItem &item) const {
   int64_t last = 0;
   for (const RecordLife &life : item.lives)
     last = std::max(last, life.slot);
-  for (const FunctionExecution &execution : executions)
-    if (execution.function == item.function)
-      last = std::max(last, execution.slot);
+  for (const FunctionExecution &execution : executed(item.function))
+    last = std::max(last, execution.slot);
   return last;
 }
 
 /// Addresses that `item` must not take, relative to its own slot's base if it lies per slot.
 void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const {
-  for (const ArenaItem *other : placed) {
+  auto avoid = [&](const ArenaItem *other) {
     if (perSlot == other->perSlot) {
       // Different slots never meet: their records are apart.
       if (anyMeeting(item, *other, [&](int64_t a, int64_t b) { return !perSlot || a == b; }))
         forbidden.push_back({other->offset, other->offset + other->bytes});
-      continue;
+      return;
     }
     SmallVector<int64_t> shifts; // where the other lies as seen from this item
     anyMeeting(item, *other, [&](int64_t a, int64_t b) {
@@ -104,7 +112,11 @@ void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorIm
     });
     for (int64_t shift : shifts)
       forbidden.push_back({other->offset + shift, other->offset + shift + other->bytes});
-  }
+  };
+  llvm::for_each(placedRecords, avoid);
+  for (const auto &[function, temporaries] : placedTemporaries)
+    if (!item.isTemporary() || function == item.function)
+      llvm::for_each(temporaries, avoid);
   llvm::sort(forbidden);
 }
 
@@ -138,11 +150,17 @@ bool Placer::tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit
   item.offset = offset;
   item.perSlot = perSlot;
   placed.push_back(&item);
+  if (item.isTemporary())
+    placedTemporaries[item.function].push_back(&item);
+  else
+    placedRecords.push_back(&item);
   return true;
 }
 
 ArenaExtent Placer::place(ArrayRef<size_t> order) {
   placed.clear();
+  placedTemporaries.clear();
+  placedRecords.clear();
   recordBytes = 0;
   for (size_t i : order)
     if (isRecordPerSlot(items[i])) {

@@ -48,13 +48,15 @@ namespace {
 class Compilation {
 public:
   Compilation(const CompileOptions &options, const Toolchain &given, const CompileListener &listener)
-      : options(options), toolchain(given), listener(listener), context(MLIRContext::Threading::DISABLED),
-        diagnostics(context, options.input, this->listener) {
+      : asked(options), options(options), toolchain(given), listener(listener),
+        context(MLIRContext::Threading::DISABLED), diagnostics(context, options.input, this->listener) {
     context.printOpOnDiagnostic(false);
     context.loadDialect<HycDialect, dist::DistDialect, rank::RankDialect>();
   }
 
   CompileResult run();
+  /// As run with --plan-only, but no folder is written.
+  CompileResult runPlan();
   /// As run, but nothing where the programs might train if they did not evaluate beside it; `why` is then the reason.
   /// Until that cannot be any more, nobody is told anything.
   std::optional<CompileResult> tryRun(std::string &why);
@@ -90,8 +92,11 @@ private:
 
   bool hasPlanFile() const { return !options.planFile->empty(); }
 
+  const CompileOptions asked; ///< before anything was settled or found
   CompileOptions options;
   EmitKind emit = EmitKind::Exe;
+  bool writes = true;   ///< something is left behind
+  bool isTried = false; ///< only the account is asked for, of a plan that is made again if it is taken up
   Toolchain toolchain;
   CompileListener listener;
   MLIRContext context;
@@ -102,8 +107,11 @@ private:
   CompiledModel compiled;
   Plan plan; ///< what the passes are built from: the options' with what is only known here
   MachineRates machine;
-  std::string text;        ///< of a phase that goes to no file
-  std::string foundLayout; ///< what the search has told
+  std::string text;                  ///< of a phase that goes to no file
+  std::string foundLayout;           ///< what the search has told
+  double foundSeconds = 0;           ///< of a step, as it has them
+  std::vector<MovableParam> movable; ///< of a plan that is only tried
+  std::vector<int64_t> foundShares;
 };
 } // namespace
 
@@ -113,13 +121,13 @@ std::string hyc::shownFolder(const CompileOptions &options) {
 
 std::vector<InputPath> hyc::inputsOf(const CompileOptions &options) {
   std::vector<InputPath> inputs{{"", options.input}};
-  const std::pair<const char *, const std::string &> files[] = {{"--plan", *options.planFile},
-                                                                {"--config", *options.configFile},
-                                                                {"--machine", *options.machineFile},
-                                                                {"--measured", *options.measuredFile}};
+  const std::pair<const char *, const std::string &> files[] = {
+      {"--plan", *options.planFile}, {"--config", *options.configFile}, {"--machine", *options.machineFile}};
   for (const auto &[flag, path] : files)
     if (!path.empty())
       inputs.push_back({flag, path});
+  for (const std::string &measured : *options.measuredFiles)
+    inputs.push_back({"--measured", measured});
   if (startsFromCheckpoint(options))
     inputs.push_back({"--weights", *options.weights});
   if (AdapterSettings::isFolder(*options.lora))
@@ -199,8 +207,8 @@ Error Compilation::readMachineFiles() {
       return read.takeError();
     machine = *read;
   }
-  if (!options.measuredFile->empty()) {
-    Expected<MachineRates> measured = takeMeasured(*options.measuredFile, machine);
+  for (const std::string &file : *options.measuredFiles) {
+    Expected<MachineRates> measured = takeMeasured(file, machine);
     if (!measured)
       return measured.takeError();
     machine = *measured;
@@ -212,7 +220,7 @@ Error Compilation::prepare() {
   ConfigFile config;
   if (Error error = settle(options, config))
     return error;
-  emit = emitOf(options);
+  emit = writes ? emitOf(options) : EmitKind::Account;
   compiled.plan = options;
   if (std::error_code error = llvm::sys::fs::access(options.input, llvm::sys::fs::AccessMode::Exist))
     return ioError("cannot read '" + options.input + "'", error);
@@ -238,7 +246,7 @@ Error Compilation::prepare() {
     if (error)
       return ioError("cannot create --dump-dir '" + *options.dumpFolder + "'", error);
   }
-  if (emit < EmitKind::Account)
+  if (emit < EmitKind::Account || !writes)
     return Error::success();
   Expected<OutputFolder> opened = OutputFolder::open(shownFolder(options), inputsOf(options));
   if (!opened)
@@ -282,10 +290,16 @@ Error Compilation::runPhase(Phase phase) {
   if (phase == Phase::Plan && hasPlanFile())
     if (Error error = applyRules())
       return error;
+  if (phase == Phase::Plan && !hasPlanFile()) // of the search
+    if (Error error = applyStateRules(plan.rules, *model.module))
+      return error;
   if (phase == Phase::Plan && *plan.recompute == "auto")
     if (Error error = settleActivations())
       return error;
   PassManager passes(&context);
+  // What a model or a plan file says has been refused after phase 3, if it has to be. From there on, and of a plan that
+  // is only tried, once a phase suffices (below): after each pass it takes a third of the time. hyc-opt does it there.
+  passes.enableVerifier(phase < Phase::Local && !isTried);
   bool stopsAtAccount = phase == Phase::Rank && emit == EmitKind::Account;
   if (stopsAtAccount)
     buildAccount(passes, &compiled.account);
@@ -293,7 +307,7 @@ Error Compilation::runPhase(Phase phase) {
     buildPhase(phase, passes, plan, &compiled.account);
   if (failed(passes.run(module)))
     return diagnostics.failure(ExitCode::Data);
-  if (stopsAtAccount)
+  if (stopsAtAccount || isTried)
     return Error::success();
   PassManager verification(&context);
   buildVerification(phase, verification);
@@ -322,7 +336,7 @@ void Compilation::remember(Phase phase) {
   if (phase == Phase::Plan) {
     compiled.plan = describePlan(module, options);
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
-    if (emit > EmitKind::Account)
+    if (emit > EmitKind::Account || !writes)
       compiled.planHash = llvm::xxh3_64bits(printModule(module));
   }
   if (phase == Phase::Local)
@@ -370,6 +384,8 @@ Error Compilation::findLayout() {
     options = std::move((*choice)->options);
     foundLayout = std::move((*choice)->summary);
     compiled.candidates = std::move((*choice)->candidates);
+    foundSeconds = (*choice)->seconds;
+    foundShares = std::move((*choice)->shares);
   }
   compiled.plan = options;
   return settleLayout(options);
@@ -401,6 +417,7 @@ static std::string jobName(StringRef input) {
 
 Error Compilation::emitFolder() {
   compiled.name = jobName(options.input);
+  compiled.asked = asked;
   compiled.modelFolder = model.folder;
   compiled.configText = model.configText;
   compiled.microBatch = model.microBatch;
@@ -470,6 +487,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::importFor(int64_t samples) {
 
 std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
   machine = rates;
+  isTried = true;
   emit = EmitKind::Account;
   options.dumpFolder = "";
   Error error = readInput();
@@ -477,6 +495,8 @@ std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
     if (error)
       break;
     error = runPhase(phase);
+    if (!error && phase == Phase::Plan)
+      movable = collectMovable(*model.module);
     if (!error)
       remember(phase);
   }
@@ -484,7 +504,8 @@ std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
     llvm::consumeError(std::move(error));
     return std::nullopt;
   }
-  return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0};
+  return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0,
+                    std::move(movable)};
 }
 
 Error Compilation::planAll() {
@@ -523,6 +544,11 @@ CompileResult Compilation::run() {
   return finish(error ? std::move(error) : writeAll());
 }
 
+CompileResult Compilation::runPlan() {
+  writes = false;
+  return finish(planAll());
+}
+
 std::optional<CompileResult> Compilation::tryRun(std::string &why) {
   diagnostics.hold();
   const CompileListener told = std::exchange(listener, {});
@@ -546,8 +572,11 @@ CompileResult Compilation::finish(Error error) {
     result.summary = hycrt::printable(summarize());
   result.diagnostics = diagnostics.take();
   result.plan = std::move(compiled.plan);
-  if (result && emit >= EmitKind::Account)
+  if (result && emit >= EmitKind::Account && writes)
     result.folder = shownFolder(options);
+  result.planHash = compiled.planHash;
+  result.seconds = foundSeconds > 0 ? foundSeconds : compiled.time ? compiled.time->overlapped.seconds() : 0;
+  result.batchShares = std::move(foundShares);
   result.account = std::move(compiled.account);
   result.text = std::move(text);
   return result;
@@ -593,6 +622,11 @@ static CompileResult compileAsFarAsItGoes(const CompileOptions &options, const T
     listener.diagnosed(note);
   result.diagnostics.push_back(std::move(note));
   return result;
+}
+
+CompileResult hyc::planOnly(const CompileOptions &options, const Toolchain &toolchain,
+                            const CompileListener &listener) {
+  return Compilation(options, toolchain, listener).runPlan();
 }
 
 CompileResult hyc::compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener) {

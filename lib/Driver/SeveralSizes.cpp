@@ -14,7 +14,8 @@ using llvm::Twine;
 
 static CompileOptions ofSize(const CompileOptions &options, int64_t ranks) {
   CompileOptions one = options;
-  one.ranks = std::vector<int64_t>{ranks};
+  one.ranks = Setting<std::vector<int64_t>>(std::vector<int64_t>());
+  one.ranks.offer({ranks}, options.ranks.getOrigin(), options.ranks.getSource());
   return one;
 }
 

@@ -136,7 +136,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise"),
     flag<&P::threads>(kMesh, "threads", "N", "Most threads of each rank; 0 shares the cores of this machine among the ranks").within(0, 4096).policy(),
     flag<&C::machineFile>(kMesh, "machine", "NAME", "JSON with a rank's rates and how ranks are joined, by which a step's time is estimated and a layout found; a file, or a machine that hyc knows, as in h100-sxm").byDefault("a server CPU's core a thread"),
-    flag<&C::measuredFile>(kMesh, "measured", "FILE", "Plan by what a run took: the profile.json of hyc-run --profile corrects the rates of --machine, and tells which ranks are slower than others"),
+    flag<&C::measuredFiles>(kMesh, "measured", "FILE", "Plan by what a run took: the profile.json of hyc-run --profile corrects the rates of --machine, and tells which ranks are slower than others; may be repeated, for a run of programs that were compiled with --measured"),
     flag<&C::planCandidates>(kMesh, "plan-candidates", "N", "Show the N best layouts of --ranks side by side; the first few are planned, others estimated").within(0, 100),
     flag<&C::planSeconds>(kMesh, "plan-seconds", "X", "End the search for a layout after so many seconds, with the best so far").within(0, 86400).byDefault("no end"),
     flag<&C::deviceMemory>(kMesh, "device-memory", "SIZE", "Memory that a rank may have, as in 24GiB; a plan that needs more is refused").bytes(),

@@ -39,6 +39,12 @@ Layout hyc::layoutOf(const CompileOptions &options) {
   return layout;
 }
 
+Layout hyc::withoutStateOffload(Layout layout) {
+  layout.offloadOptimizer = layout.offloadGradients = layout.offloadParam = "none";
+  layout.room = 0;
+  return layout;
+}
+
 CompileOptions hyc::withLayout(CompileOptions options, const Layout &layout) {
   for (const VariedSetting &varied : kVaried)
     offerTo(varied.row().in(options), varied.get(layout), Origin::Flag, "--" + varied.row().flag.str());
@@ -54,6 +60,8 @@ CompileOptions hyc::withLayout(CompileOptions options, const Layout &layout) {
 }
 
 std::string hyc::describeChange(const Layout &from, const Layout &to) {
+  if (to.room > 0)
+    return describeChange(from, withoutStateOffload(to)) + " (some states on the host)";
   std::string text;
   for (const VariedSetting &varied : kVaried)
     if (SettingValue after = varied.get(to); after != varied.get(from)) {

@@ -66,7 +66,7 @@ public:
       addMemory(stages[stage], inFlight(static_cast<int64_t>(stage)), roomOf(stage), result);
       double computed = stages[stage].sum.forward + stages[stage].sum.backward;
       // Of a long pipeline most stages are alike, but for the first and the last, which have one neighbour.
-      if (stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
+      if (layout.room > 0 || stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
         waited = waitsOfMicroBatch(stages[stage], stage);
         after = std::max(after, afterMicroBatches(stages[stage]));
       }
@@ -83,6 +83,7 @@ public:
     result.computation = longest * kernels + update(stages);
     result.exposed = longest * waits + after;
     result.seconds = result.idle + result.computation + result.exposed;
+    result.isRedundant = layout.room > 0 && isRedundant();
     return result;
   }
 
@@ -142,23 +143,69 @@ private:
     return std::min(micro, (2 * ahead - 1 + (pieces - 1) * pp) / pieces);
   }
 
-  void addMemory(const StageCost &stage, double slots, double room, LayoutCost &result) const {
-    const LayerCost &sum = stage.sum;
-    double states = 0, saved = layout.offloadActivations == "none" ? slots * sum.saved : sum.saved;
-    if (layout.offloadParam == "none")
-      states += sum.parameters / (layout.zero >= 3 ? dp : 1);
-    if (layout.offloadGradients == "none")
-      states += sum.gradients / (layout.zero >= 2 ? dp : 1);
-    if (layout.offloadOptimizer == "none")
-      states += sum.optimizer / (layout.zero >= 1 ? dp : 1);
-    double least = states + model.fixed + (layout.offloadActivations == "none" ? saved : 0);
+  /// Of what the layout moves off the device the part that is moved, of the stage at hand.
+  struct Moved {
+    double optimizer = 0, gradients = 0, parameters = 0;
+  };
+
+  /// All of it; or of a layout that moves single states as little as has to, cheapest first.
+  Moved movedOf(const StageCost &stage, double slots, double share) const {
+    Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
+              layout.offloadParam != "none" ? 1.0 : 0.0};
+    if (layout.room <= 0)
+      return all;
+    Moved part;
+    double excess = bytesOf(stage, slots, all, part) / share - layout.room;
+    auto move = [&](double Moved::*what, double bytes) {
+      if (all.*what == 0 || bytes <= 0)
+        return;
+      part.*what = std::clamp(excess * share / bytes, 0.0, 1.0);
+      excess -= part.*what * bytes / share;
+    };
+    move(&Moved::optimizer, optimizerOf(stage));
+    move(&Moved::gradients, gradientsOf(stage));
+    move(&Moved::parameters, parametersOf(stage));
+    return part;
+  }
+
+  /// What the optimizer keeps may be found not to have to move, and then be right after all.
+  bool isRedundant() const {
+    bool others = layout.offloadGradients != "none" || layout.offloadParam != "none";
+    return (layout.offloadOptimizer != "none" && mostMoved.optimizer == 0 && others) ||
+           (layout.offloadGradients != "none" && mostMoved.gradients == 0) ||
+           (layout.offloadParam != "none" && mostMoved.parameters == 0);
+  }
+
+  double optimizerOf(const StageCost &stage) const { return stage.sum.optimizer / (layout.zero >= 1 ? dp : 1); }
+  double gradientsOf(const StageCost &stage) const { return stage.sum.gradients / (layout.zero >= 2 ? dp : 1); }
+  double parametersOf(const StageCost &stage) const { return stage.sum.parameters / (layout.zero >= 3 ? dp : 1); }
+
+  double statesOf(const StageCost &stage, const Moved &moved) const {
+    return parametersOf(stage) * (1 - moved.parameters) + gradientsOf(stage) * (1 - moved.gradients) +
+           optimizerOf(stage) * (1 - moved.optimizer);
+  }
+
+  /// With room for one at a time of what is moved, all of it or a part.
+  double bytesOf(const StageCost &stage, double slots, const Moved &room, const Moved &moved) const {
+    double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : stage.sum.saved;
     double passing = stage.most.transient + stage.most.communication + stage.most.workspace + stage.most.other;
-    if (layout.zero >= 2 || layout.offloadGradients != "none")
+    if (layout.zero >= 2 || room.gradients > 0)
       passing += stage.most.largestGradient;
-    if (layout.zero >= 3 || layout.offloadParam != "none")
+    if (layout.zero >= 3 || room.parameters > 0)
       passing += stage.most.largestParameter * static_cast<double>(1 + layout.prefetch);
-    result.leastBytes = std::max(result.leastBytes, least / room);
-    result.bytes = std::max(result.bytes, (states + saved + model.fixed + passing) / room);
+    return statesOf(stage, moved) + saved + model.fixed + passing;
+  }
+
+  void addMemory(const StageCost &stage, double slots, double share, LayoutCost &result) {
+    Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
+              layout.offloadParam != "none" ? 1.0 : 0.0};
+    moved = movedOf(stage, slots, share);
+    mostMoved = {std::max(mostMoved.optimizer, moved.optimizer), std::max(mostMoved.gradients, moved.gradients),
+                 std::max(mostMoved.parameters, moved.parameters)};
+    double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : 0;
+    double least = statesOf(stage, all) + model.fixed + saved;
+    result.leastBytes = std::max(result.leastBytes, least / share);
+    result.bytes = std::max(result.bytes, bytesOf(stage, slots, all, moved) / share);
   }
 
   /// An exchange over dp, of which each sends so many times the (n − 1)/n of it.
@@ -193,21 +240,17 @@ private:
       else
         seconds += 2 * gathered + reduced; // a gather waits for the sum before it
     }
-    double moved = 0;
-    if (layout.offloadParam != "none")
-      moved += 2 * sum.parameters / (layout.zero >= 3 ? dp : 1);
-    if (layout.offloadGradients != "none")
-      moved += 2 * sum.gradients / (layout.zero >= 2 ? dp : 1);
+    double bytes = 2 * (moved.parameters * parametersOf(stage) + moved.gradients * gradientsOf(stage));
     if (layout.offloadActivations != "none")
-      moved += 2 * sum.saved;
-    return seconds + moved / rates.host;
+      bytes += 2 * sum.saved;
+    return seconds + bytes / rates.host;
   }
 
   /// What is left of an exchange that goes on while there is work.
   static double hidden(double seconds, double work) { return std::max(0.0, seconds - work); }
 
   double afterMicroBatches(const StageCost &stage) const {
-    double seconds = 0, owners = layout.zero >= 1 ? dp : 1;
+    double seconds = 0;
     if (layout.dp > 1 && layout.zero < 2)
       seconds += overData(stage.sum.gradients, layout.zero == 0 ? 2 : 1);
     if (layout.dp > 1 && layout.zero >= 1)
@@ -215,9 +258,7 @@ private:
     if (layout.pp > 1 && model.tied.gradients > 0)
       seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, model.tied.gradients,
                                        model.tied.gradients);
-    if (layout.offloadOptimizer != "none")
-      seconds += 2 * stage.sum.optimizer / owners / rates.host;
-    return seconds;
+    return seconds + 2 * moved.optimizer * optimizerOf(stage) / rates.host;
   }
 
   double update(const std::vector<StageCost> &stages) const {
@@ -232,6 +273,8 @@ private:
   const MachineRates &rates;
   const Plan &base;
   double dp, micro;
+  Moved moved;     ///< of the stage that memory was added up of last
+  Moved mostMoved; ///< of any
 };
 } // namespace
 

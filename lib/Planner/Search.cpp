@@ -201,10 +201,19 @@ private:
             layout.offloadGradients = gradients;
             layout.offloadActivations = activations;
             layout.offloadParam = parameters;
+            layout.room = canMoveSingly(layout) ? request.limit : 0;
             // Moving things only takes time where nothing has to leave.
             if (score(model, layout, stages))
               return;
           }
+  }
+
+  /// What somebody has fixed is meant of all states.
+  bool canMoveSingly(const Layout &layout) const {
+    bool moves =
+        layout.offloadOptimizer != "none" || layout.offloadGradients != "none" || layout.offloadParam != "none";
+    return request.movesSingly && request.limit > 0 && moves && !isFixed<&Plan::offloadOptimizer>() &&
+           !isFixed<&Plan::offloadGradients>() && !isFixed<&Plan::offloadParam>();
   }
 
   bool isTooLarge(const ScoredLayout &scored) const {
@@ -227,6 +236,8 @@ private:
   /// Whether it fits well.
   bool score(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) {
     ScoredLayout scored{layout, costs.costOf(model, layout, stages), {}};
+    if (scored.cost.bytes > layout.room * (1 + 1e-9)) // all of it is moved
+      scored.layout.room = 0;
     ++result.scored;
     if (!result.closest || scored.cost.bytes < result.closest->cost.bytes)
       result.closest = scored;
@@ -235,8 +246,9 @@ private:
       ++result.tooLarge;
       return false;
     }
-    keep({scored, &model, order++});
-    return request.limit == 0 || scored.cost.bytes <= kFitsWell * request.limit;
+    if (!scored.cost.isRedundant)
+      keep({scored, &model, order++});
+    return request.limit == 0 || (layout.room == 0 && scored.cost.bytes <= kFitsWell * request.limit);
   }
 
   /// The fastest that are wanted, and not many more meanwhile.

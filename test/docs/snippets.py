@@ -174,6 +174,7 @@ SNIPPETS = {
         ('"kinds"', Shown("part of a machine's file; Driver/layouts.test and machine.test have such")),
         ("  hyc-run out", Shown("e2e/Uneven trains with such shares")),
         ("hyc-run out", Shown("Driver/profile.test measures a run and plans by it")),
+        ("hyc-run out", Shown("e2e/Replan does all of it")),
         ("hyc-compile --compare", Run("quick", before=[
             "hyc-compile model.onnx --labels labels --micro-batch 1 --plan-only -o a",
             "hyc-compile model.onnx --labels labels --micro-batch 1 --dp 2 --plan-only -o b"])),

@@ -55,6 +55,14 @@ Flags::Flags()
           "compare", cl::value_desc("A B"),
           cl::desc("Print what two plans (plan.json, or folders that have one) decide differently and what each comes "
                    "to in time and memory, and stop")),
+      replan("replan", cl::value_desc("FOLDER"),
+             cl::desc("Look for a layout that is better than that of a compiled folder, by what a run of it took "
+                      "(--measured FILE, of hyc-run --profile), print it with the command that compiles it, and stop")),
+      replanWith("replan-with", cl::value_desc("FOLDER[,FOLDER...]"), cl::CommaSeparated,
+                 cl::desc("Of --replan: compare it with these, compiled beforehand, and look for none")),
+      replanMargin("replan-margin", cl::value_desc("PERCENT"), cl::init(10.0),
+                   cl::desc("Of --replan: by how much of a step's time it has to be better [10]")),
+      replanJson("replan-json", cl::Hidden, cl::desc("Of --replan: print it as one line of JSON")),
       explain("explain-config", cl::desc("Print what becomes of every key of a ds_config, and stop")),
       page("print-options-page", cl::Hidden, cl::desc("Print docs/options.md, and stop")),
       settings("print-settings", cl::Hidden, cl::desc("Print every flag as JSON, and stop")) {
@@ -64,7 +72,11 @@ Flags::Flags()
     ours.push_back(categories[category].get());
   }
   compare.addCategory(*categories[SettingCategory::Files]);
-  explain.addCategory(*categories[SettingCategory::Files]);
+  cl::OptionCategory &files = *categories[SettingCategory::Files];
+  explain.addCategory(files);
+  replan.addCategory(files);
+  replanWith.addCategory(files);
+  replanMargin.addCategory(files);
   input = std::make_unique<cl::opt<std::string>>(cl::Positional, cl::desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
                                                  cl::value_desc("MODEL.onnx | MODEL.pt2 | FOLDER"),
                                                  cl::cat(*categories[SettingCategory::Model]));
@@ -72,6 +84,14 @@ Flags::Flags()
     if (!row.flag.empty())
       flags.push_back(make(row));
   cl::HideUnrelatedOptions(ours);
+}
+
+hyc::RelayoutRequest Flags::relayoutRequest() const {
+  RelayoutRequest request;
+  request.folder = replan;
+  request.alternatives = std::vector<std::string>(replanWith.begin(), replanWith.end());
+  request.margin = replanMargin;
+  return request;
 }
 
 CompileOptions Flags::read() const {

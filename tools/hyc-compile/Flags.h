@@ -2,6 +2,7 @@
 #ifndef HYC_TOOLS_HYC_COMPILE_FLAGS_H
 #define HYC_TOOLS_HYC_COMPILE_FLAGS_H
 
+#include "hyc/Driver/Relayout.h"
 #include "hyc/Plan/SettingTable.h"
 #include "llvm/Support/CommandLine.h"
 
@@ -19,6 +20,10 @@ public:
 
   /// The plan that the model's place names the other of; empty: nothing is compared.
   const std::string &compared() const { return compare; }
+  /// Whether a folder's layout is asked about, and what is asked but by the settings.
+  bool replans() const { return replan.getNumOccurrences() > 0; }
+  hyc::RelayoutRequest relayoutRequest() const;
+  bool replansForPrograms() const { return replanJson; }
   bool explains() const { return explain; }
   bool printsPage() const { return page; }
   bool printsSettings() const { return settings; }
@@ -35,8 +40,10 @@ private:
   std::deque<std::string> helps; ///< options only point to their texts
   std::vector<Flag> flags;
   std::unique_ptr<llvm::cl::opt<std::string>> input;
-  llvm::cl::opt<std::string> compare;
-  llvm::cl::opt<bool> explain, page, settings;
+  llvm::cl::opt<std::string> compare, replan;
+  llvm::cl::list<std::string> replanWith;
+  llvm::cl::opt<double> replanMargin;
+  llvm::cl::opt<bool> replanJson, explain, page, settings;
 };
 
 #endif // HYC_TOOLS_HYC_COMPILE_FLAGS_H

@@ -102,6 +102,46 @@ static int compileAndReport(const hyc::CompileOptions &options, const hyc::Toolc
   return report(result);
 }
 
+/// What a folder was compiled with says all else.
+static std::string refusalBesideReplan(const hyc::CompileOptions &options) {
+  for (const hyc::SettingRow &row : hyc::getSettings()) {
+    bool isOfReplan = row.ofOptions == hyc::memberOfOptions<&hyc::CompileOptions::measuredFiles> ||
+                      row.ofOptions == hyc::memberOfOptions<&hyc::CompileOptions::planSeconds>;
+    if (!isOfReplan && hyc::originOf(row.in(options)) == hyc::Origin::Flag)
+      return "--" + row.flag.str() + " is given beside --replan, which takes what the folder was compiled with";
+  }
+  if (!options.input.empty())
+    return "a model is given beside --replan, which takes that of the folder";
+  if (options.measuredFiles->size() != 1)
+    return "--replan needs one --measured FILE, which hyc-run --profile FILE writes";
+  return "";
+}
+
+static int replanAndReport(const Flags &flags, const hyc::CompileOptions &options, const hyc::Toolchain &toolchain) {
+  hyc::CompileResult result;
+  result.error = refusalBesideReplan(options);
+  hyc::RelayoutRequest request = flags.relayoutRequest();
+  if (result.error.empty() && !(request.margin >= 0 && request.margin < 100))
+    result.error = "--replan-margin is " + hyc::print(request.margin) + ", expected percent from 0 to below 100";
+  if (!result.error.empty()) {
+    result.code = hyc::ExitCode::Usage;
+    return report(result);
+  }
+  request.measured = options.measuredFiles->front();
+  request.seconds = options.planSeconds;
+  hyc::Interruption interruption;
+  Expected<hyc::Relayout> found = hyc::relayout(request, toolchain, standardError());
+  if (found) {
+    result.text = flags.replansForPrograms() ? found->toJson(request) + "\n" : found->describe(request);
+  } else {
+    handleAllErrors(found.takeError(), [&](const hyc::DriverError &error) {
+      result.code = error.getCode();
+      result.error = error.getMessage();
+    });
+  }
+  return report(result);
+}
+
 int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
   install_fatal_error_handler(endFatally);
@@ -132,10 +172,12 @@ int main(int argc, char **argv) {
     return report(hyc::comparePlans(flags.compared(), options.input));
   if (flags.explains())
     return report(hyc::explainConfig(options));
+  std::string executable = sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(main));
+  if (flags.replans())
+    return replanAndReport(flags, options, hyc::Toolchain::find(executable));
   if (options.input.empty()) {
     errs() << "hyc-compile: error: no model given; try hyc-compile --help\n";
     return usage;
   }
-  std::string executable = sys::fs::getMainExecutable(argv[0], reinterpret_cast<void *>(main));
   return compileAndReport(options, hyc::Toolchain::find(executable));
 }

@@ -41,12 +41,14 @@ int64_t nowMs() {
 }  // namespace
 
 HostLauncher::HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-                           Signals& signals, Report& report, const std::set<std::string>& leftOut, CopyHosts* copies)
+                           Signals& signals, Report& report, const std::set<std::string>& leftOut, CopyHosts* copies,
+                           Replanner* replanner)
     : manifest_(manifest),
       options_(options),
       runName_(std::move(runName)),
       leftOut_(leftOut),
       copies_(copies),
+      replanner_(replanner),
       signals_(signals),
       report_(report) {}
 
@@ -133,9 +135,11 @@ void HostLauncher::watch() {
     polled.push_back({host.errorFd, POLLIN, 0});
   }
   if (copies_) copies_->addPolled(&polled);
+  if (replanner_) replanner_->addPolled(&polled);
   poll(polled.data(), polled.size(), kPollMs);
   takeSignals();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
+  if (!stopping_ && replanner_) replanner_->advance();
   if (!stopping_) lookForEnds();
   if (!stopping_ && copies_) lookForKeepers();
 }

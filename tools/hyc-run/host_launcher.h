@@ -15,6 +15,7 @@
 #include "hycrt/status.h"
 #include "job.h"
 #include "rank_process.h"
+#include "replanner.h"
 
 namespace hycrun {
 
@@ -22,7 +23,8 @@ class HostLauncher {
  public:
   // Hosts of `leftOut` get no ranks. `copies` null: none are kept.
   HostLauncher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
-               Report& report, const std::set<std::string>& leftOut, CopyHosts* copies = nullptr);
+               Report& report, const std::set<std::string>& leftOut, CopyHosts* copies = nullptr,
+               Replanner* replanner = nullptr);
   ~HostLauncher();
 
   // As Launcher::run.
@@ -50,6 +52,7 @@ class HostLauncher {
   const std::string runName_;
   const std::set<std::string>& leftOut_;
   CopyHosts* const copies_;
+  Replanner* const replanner_;  // which proposes alone
   std::vector<Share> shares_;
   std::vector<RankProcess> hosts_;  // ssh's
   Signals& signals_;

@@ -17,9 +17,11 @@
 #include "hycrt/exchange_record.h"
 #include "hycrt/printable.h"
 #include "hycrt/resume.h"
+#include "hycrt/run.h"
 #include "hycrt/saved_weights.h"
 #include "hycrt/token.h"
 #include "launcher.h"
+#include "replanner.h"
 #include "sizes.h"
 
 namespace hycrun {
@@ -125,6 +127,8 @@ Status Report::add(const RunEvent& event) {
   // Every rank tells of its end.
   if (event.kind == RunEvent::Kind::kEnd && endsEarly_) return {};
   endsEarly_ |= event.kind == RunEvent::Kind::kEnd;
+  endsForLayout_ |= event.kind == RunEvent::Kind::kEnd && event.cause == hycrt::kAnotherLayout;
+  if (event.kind == RunEvent::Kind::kMeasure) measurement_ = event.path;
   lastProgressNs_ = nowNs();
   account_.add(event);
   return instruments_ ? instruments_->happened(event) : Status();
@@ -137,7 +141,7 @@ void Report::say(const std::string& line) {
 
 void Report::beginStart(bool isRestart) {
   memory_.clear();
-  endsEarly_ = hasStepped_ = false;
+  endsEarly_ = endsForLayout_ = hasStepped_ = false;
   isRestart_ = isRestart;
   failure_.clear();
   blamedRank_ = -1;
@@ -182,11 +186,19 @@ class Job {
     HYCRT_RETURN_IF_ERROR(signals_.open());
     HYCRT_RETURN_IF_ERROR(report_.open());
     if (given_.copy != hycrt::CopyPlace::kNone) copies_ = std::make_unique<CopyHosts>(given_, signals_, report_);
-    for (int64_t restarts = 0;; ++restarts) {
-      Result<RunEnd> end = start(restarts > 0);
+    if (given_.replanAfter > 0) replanner_ = std::make_unique<Replanner>(given_, manifest_, signals_, report_);
+    int64_t restarts = 0;
+    for (bool isRestart = false;; isRestart = true) {
+      Result<RunEnd> end = start(isRestart);
       if (!end.ok()) return end.status();
-      if (end->how != RunEnd::How::kFailed || !mayStartAgain(*end, restarts)) return finish(end->status);
-      Result<int> status = startAgain(own, *end, restarts + 1);
+      Result<int> status = 0;
+      if (end->how == RunEnd::How::kForLayout) {
+        status = changeLayout(own);
+      } else if (end->how == RunEnd::How::kFailed && mayStartAgain(*end, restarts)) {
+        status = startAgain(own, *end, ++restarts);
+      } else {
+        return finish(end->status);
+      }
       if (!status.ok()) return status.status();
       if (*status != 0) return finish(*status);
     }
@@ -227,6 +239,8 @@ class Job {
   }
 
   Result<int> finish(int status) {
+    if (replanner_ && status == 0) replanner_->finish();
+    replanner_.reset();
     if (copies_ && given_.maxRestarts > 0) {
       if (const std::string held = copies_->mostHeld(); !held.empty())
         report_.say("copies in memory took at most: " + held);
@@ -239,6 +253,10 @@ class Job {
   Result<RunEnd> start(bool isRestart) {
     const std::string runName = "hyc-" + hycrt::makeName();
     report_.beginStart(isRestart);
+    if (replanner_ && replanner_->hasMeasured()) {
+      options_.replanAfter = 0;
+      options_.profile.clear();
+    }
     if (copies_) {
       copies_->beginStart(copy_);
       const Result<size_t> hosts = hostsWithRanks();
@@ -248,8 +266,9 @@ class Job {
     }
     Result<RunEnd> end =
         options_.hostfile.empty()
-            ? Launcher(manifest_, options_, runName, signals_, report_).run()
-            : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_, copies_.get()).run();
+            ? Launcher(manifest_, options_, runName, signals_, report_, nullptr, replanner_.get()).run()
+            : HostLauncher(manifest_, options_, runName, signals_, report_, leftOut_, copies_.get(), replanner_.get())
+                  .run();
     if (end.ok() && end->status == 0) {
       HYCRT_RETURN_IF_ERROR(report_.finishMemory(runName));
       return end;
@@ -279,19 +298,11 @@ class Job {
     const double lost = report_.secondsSinceProgress();
     const int64_t begin = nowNs();
     if (const int status = pauseOrStop(begin)) return status;
-    Result<std::string> newest = own.newest(noteTo(report_));
-    if (!newest.ok()) return newest.status();
-    options_.resume = newest->empty() ? resumeGiven_ : *newest;
+    HYCRT_RETURN_IF_ERROR(takeNewest(own));
     takeCopy();
     const std::string from = copy_.isNone() ? options_.resume : hycrt::describe(copy_);
     const int64_t step = copy_.isNone() ? hycrt::stepOfCheckpoint(options_.resume) : copy_.step;
-    if (given_.timeLimit > 0) {
-      options_.timeLimit = given_.timeLimit - static_cast<int64_t>(report_.secondsInAll());
-      if (options_.timeLimit <= 0) {
-        report_.say("not started again: --time-limit " + std::to_string(given_.timeLimit) + " is over");
-        return static_cast<int>(StatusCode::kPeerLost);
-      }
-    }
+    if (isTimeOver()) return static_cast<int>(StatusCode::kPeerLost);
     const Result<bool> resized = leaveOut(end);
     if (!resized.ok()) return resized.status();
     char waited[32];
@@ -302,6 +313,42 @@ class Job {
                 ", after " + waited + (*resized ? ", with " + std::to_string(manifest_.ranks.size()) + " ranks" : ""));
     HYCRT_RETURN_IF_ERROR(report_.add({*resized ? RunEvent::Kind::kResize : RunEvent::Kind::kRestart, step, end.cause,
                                        lost + secondsSince(begin), from}));
+    return 0;
+  }
+
+  // From where the ranks go on: the newest checkpoint of this training, or what the first start went on from.
+  Status takeNewest(const hycrt::OwnCheckpoints& own) {
+    Result<std::string> newest = own.newest(noteTo(report_));
+    if (!newest.ok()) return newest.status();
+    options_.resume = newest->empty() ? resumeGiven_ : *newest;
+    return {};
+  }
+
+  // Else the ranks that are started next get the time that is left.
+  bool isTimeOver() {
+    if (given_.timeLimit == 0) return false;
+    options_.timeLimit = given_.timeLimit - static_cast<int64_t>(report_.secondsInAll());
+    if (options_.timeLimit > 0) return false;
+    report_.say("not started again: --time-limit " + std::to_string(given_.timeLimit) + " is over");
+    return true;
+  }
+
+  // The ranks have ended with a checkpoint, which those of the other layout go on from; where that cannot be run, they
+  // themselves do.
+  Result<int> changeLayout(const hycrt::OwnCheckpoints& own) {
+    const double lost = report_.secondsSinceProgress();
+    HYCRT_RETURN_IF_ERROR(takeNewest(own));
+    if (isTimeOver()) return static_cast<int>(StatusCode::kPeerLost);
+    std::optional<Replanner::Layout> layout = replanner_->take();
+    const std::string flags = layout ? layout->flags : "the layout of before";
+    if (layout) {
+      manifest_ = std::move(layout->manifest);
+      options_.batchShares = std::move(layout->batchShares);
+    }
+    const std::string from = options_.resume.empty() ? "the beginning" : "'" + options_.resume + "'";
+    report_.say("goes on from " + from + " in '" + manifest_.folder + "': " + flags);
+    HYCRT_RETURN_IF_ERROR(report_.add(
+        {RunEvent::Kind::kRelayout, hycrt::stepOfCheckpoint(options_.resume), flags, lost, manifest_.folder}));
     return 0;
   }
 
@@ -373,8 +420,9 @@ class Job {
   std::string resumeGiven_;  // the checkpoint that the first start went on from
   Signals signals_;
   Report report_;
-  std::unique_ptr<CopyHosts> copies_;  // null: none are kept
-  hycrt::CopyKey copy_;                // that the next start goes on from
+  std::unique_ptr<Replanner> replanner_;  // null: nobody asked for another layout
+  std::unique_ptr<CopyHosts> copies_;     // null: none are kept
+  hycrt::CopyKey copy_;                   // that the next start goes on from
   int64_t pauseMs_ = kFirstPauseMs;
   int64_t stepAtFailure_ = -1;
 };

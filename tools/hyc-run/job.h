@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hycrt/instruments.h"
@@ -60,7 +61,12 @@ class Report {
 
   // Ranks are started now; what follows is of them.
   void beginStart(bool isRestart);
-  bool endsEarly() const { return endsEarly_; }  // they end as they were asked to
+  bool endsEarly() const { return endsEarly_; }          // they end as they were asked to
+  bool endsForLayout() const { return endsForLayout_; }  // to go on in another layout
+  bool hasStepped() const { return hasStepped_; }
+  // Where the ranks have written what they measured (--replan-after), once; empty: they have not.
+  std::string takeMeasurement() { return std::exchange(measurement_, ""); }
+  bool hasMeasurement() const { return !measurement_.empty(); }
   // What a rank or another host's hyc-run says of one; empty: nothing. And the rank that was waited for in vain; -1:
   // none.
   const std::string& failure() const { return failure_; }
@@ -80,7 +86,8 @@ class Report {
   std::unique_ptr<hycrt::Instruments> instruments_;
   hycrt::RunAccount account_;
   std::vector<hycrt::MemoryRecord> memory_;  // in the order of arrival
-  bool isRestart_ = false, hasStepped_ = false, endsEarly_ = false;
+  bool isRestart_ = false, hasStepped_ = false, endsEarly_ = false, endsForLayout_ = false;
+  std::string measurement_;
   std::string failure_;
   int blamedRank_ = -1;
   int64_t lastStep_ = 0;
@@ -91,9 +98,10 @@ class Report {
 // How a start of the ranks has ended.
 struct RunEnd {
   enum class How {
-    kFinished,  // trained to the end
-    kAsked,     // as it was asked to: by a signal, or with a checkpoint
-    kFailed     // a rank or a host failed
+    kFinished,   // trained to the end
+    kAsked,      // as it was asked to: by a signal, or with a checkpoint
+    kForLayout,  // the same, to go on in another layout
+    kFailed      // a rank or a host failed
   };
   int status = 0;  // the process's
   How how = How::kFinished;

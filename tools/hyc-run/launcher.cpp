@@ -14,6 +14,7 @@
 
 #include "agent.h"
 #include "hycrt/printable.h"
+#include "hycrt/run.h"
 #include "hycrt/token.h"
 
 extern char** environ;
@@ -38,8 +39,9 @@ bool sets(const std::string& assignment, const std::vector<std::string>& assignm
 }  // namespace
 
 Launcher::Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName,
-                   Signals& signals, Report& report, const HostTask* task)
+                   Signals& signals, Report& report, const HostTask* task, Replanner* replanner)
     : task_(task),
+      replanner_(replanner),
       first_(task ? task->first : 0),
       count_(task ? task->count : static_cast<int>(manifest.ranks.size())),
       manifest_(manifest),
@@ -64,7 +66,9 @@ Result<RunEnd> Launcher::run() {
   while (anyRunning()) watch();
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
   takeRecords();
-  if (end_.status == 0 && endsEarly_) end_ = {kPeerLost, RunEnd::How::kAsked, ""};
+  if (end_.status == 0 && endsEarly_) {
+    end_ = {kPeerLost, report_.endsForLayout() ? RunEnd::How::kForLayout : RunEnd::How::kAsked, ""};
+  }
   return end_;
 }
 
@@ -155,13 +159,24 @@ void Launcher::watch() {
     polled.push_back({rank.outputFd, POLLIN, 0});  // closed ones are -1, which poll leaves alone
     polled.push_back({rank.errorFd, POLLIN, 0});
   }
+  if (replanner_) replanner_->addPolled(&polled);
   poll(polled.data(), polled.size(), kPollMs);
   takeSignals();
   lookAtInput();
   takeRecords();
   // What a rank has said comes before what is said about it.
   for (size_t rank = 0; rank < ranks_.size(); ++rank) passOn(static_cast<int>(rank));
+  if (!stopping_) lookForLayout();
   if (!stopping_) lookForEnds();
+}
+
+void Launcher::lookForLayout() {
+  if (!replanner_) return;
+  replanner_->advance();
+  if (!replanner_->isReady() || asksForLayout_ || isAsked_ || !report_.hasStepped()) return;
+  asksForLayout_ = true;
+  report_.say("the programs of the other layout are there: a checkpoint is written after this step");
+  for (const RankProcess& rank : ranks_) rank.send(hycrt::relayoutSignal());
 }
 
 void Launcher::passOn(int rank) {

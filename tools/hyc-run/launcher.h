@@ -13,6 +13,7 @@
 #include "hycrt/status.h"
 #include "job.h"
 #include "rank_process.h"
+#include "replanner.h"
 
 namespace hycrun {
 
@@ -27,9 +28,10 @@ struct HostTask {
 class Launcher {
  public:
   // `runName` is one that no other run has: where the ranks meet, and part of the names of what they are writing. With
-  // a task only its ranks are started, until standard input ends, and records go to standard output (agent.h).
+  // a task only its ranks are started, until standard input ends, and records go to standard output (agent.h). With
+  // a replanner that has another layout the ranks are asked to end for it.
   Launcher(const hycrt::Manifest& manifest, const hycrt::RunOptions& options, std::string runName, Signals& signals,
-           Report& report, const HostTask* task = nullptr);
+           Report& report, const HostTask* task = nullptr, Replanner* replanner = nullptr);
   ~Launcher();
 
   // From the first process to the end of the last. The exit status: 0, the first failing rank's, 75 where the ranks end
@@ -50,6 +52,7 @@ class Launcher {
   void takeRecords();
   void takeSignals();
   void pass(int signal);
+  void lookForLayout();
   void lookForEnds();
   bool isAsWished(const RankEnd& end) const;
   void reportFailure(int rank, const RankEnd& end);
@@ -58,6 +61,7 @@ class Launcher {
   bool anyRunning() const;
 
   const HostTask* const task_;
+  Replanner* const replanner_;
   const int first_, count_;  // the ranks of this host
   const hycrt::Manifest& manifest_;
   const hycrt::RunOptions& options_;
@@ -73,6 +77,7 @@ class Launcher {
   RunEnd end_;
   bool isAsked_ = false;    // to end, with a checkpoint
   bool endsEarly_ = false;  // the ranks say that they do
+  bool asksForLayout_ = false;
   bool stopping_ = false;
 };
 

@@ -21,6 +21,7 @@
 #include "hycrt/printable.h"
 #include "hycrt/sizes.h"
 #include "job.h"
+#include "replanner.h"
 #include "sizes.h"
 
 namespace {
@@ -57,6 +58,10 @@ Result<int> launch(hycrt::RunOptions options) {
   HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
   if (!sizes.ok()) return sizes.status();
+  if (options.asRank && options.replanAfter > 0) {
+    return hycrt::usageError(
+        "--replan-after and --as-rank are given, and it is hyc-run that looks for a layout; leave one out");
+  }
   if (options.asRank) return hycrun::becomeRank(options, *sizes);
   const Result<std::string> folder = hycrun::folderFor(options, *sizes, {});
   if (!folder.ok()) return folder.status();
@@ -67,6 +72,7 @@ Result<int> launch(hycrt::RunOptions options) {
                              "' was compiled for " + std::to_string(ranks) + "; compile with --ranks for several");
   }
   HYCRT_RETURN_IF_ERROR(hycrt::takeEntry(*manifest, &options));
+  HYCRT_RETURN_IF_ERROR(hycrun::Replanner::prepare(*manifest, &options));
   HYCRT_RETURN_IF_ERROR(checkFiles(*manifest, options));
   HYCRT_RETURN_IF_ERROR(hycrt::checkOutputs(options, hycrt::filesReadBy(*manifest)));
   HYCRT_RETURN_IF_ERROR(checkHosts(options));

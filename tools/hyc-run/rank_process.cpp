@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include "hycrt/limits.h"
+#include "hycrt/run.h"
 
 namespace hycrun {
 namespace {
@@ -57,6 +59,7 @@ struct Child {
   int input, output, errors, records;
   pid_t parent;
   const sigset_t* signals;
+  int niceness;
 
   [[noreturn]] void run() const {
     setpgid(0, 0);
@@ -68,6 +71,8 @@ struct Child {
     dup2(errors, STDERR_FILENO);
     if (records >= 0) fcntl(records, F_SETFD, 0);
     for (int signal : {SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);  // until the rank takes them
+    std::signal(hycrt::relayoutSignal(), SIG_IGN);
+    if (niceness != 0) setpriority(PRIO_PROCESS, 0, niceness);
     sigprocmask(SIG_SETMASK, signals, nullptr);
     execve(arguments[0], arguments, environment);
     const ssize_t written = write(STDERR_FILENO, complaint, strlen(complaint));
@@ -145,8 +150,8 @@ Result<RankProcess> RankProcess::start(const RankCommand& command) {
   const std::vector<char*> arguments = pointersTo(command.arguments);
   const std::vector<char*> environment = pointersTo(command.environment);
   const std::string complaint = "error: cannot execute '" + command.arguments[0] + "'; compile the model again\n";
-  const Child child{arguments.data(), environment.data(), complaint.c_str(), input.read,      output->write,
-                    errors->write,    command.recordFd,   getpid(),          &command.signals};
+  const Child child{arguments.data(), environment.data(), complaint.c_str(), input.read,       output->write,
+                    errors->write,    command.recordFd,   getpid(),          &command.signals, command.niceness};
   RankProcess process;
   process.inputFd = input.write;
   process.outputFd = output->read;

@@ -31,6 +31,7 @@ struct RankCommand {
   std::vector<std::string> environment;  // NAME=value
   int recordFd = -1;                     // stays open in the child; -1: none
   sigset_t signals;                      // the mask that the child gets back
+  int niceness = 0;                      // beside this process's
   std::string input = {};  // what it reads first; its input stays open until inputFd is closed; empty: none
 };
 

@@ -25,12 +25,18 @@ struct CompileResult {
   std::string folder;  ///< with what was asked for; empty: nothing was
   std::string text;    ///< of a phase that was asked for and goes to no file, or of an explanation
   std::string summary; ///< lines on ranks, samples, memory and time; empty: nothing was planned
+  double seconds = 0;  ///< of a step, estimated; 0: nobody can tell
+  uint64_t planHash = 0;
+  std::vector<int64_t> batchShares; ///< of the layout that was found, where ranks are not equally fast; else empty
 
   explicit operator bool() const { return code == ExitCode::Ok; }
 };
 
 /// Imports the model, runs the phases and leaves what `options.emit` asks for; nothing partial stays behind on failure.
 CompileResult compile(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener = {});
+
+/// What compile would plan, and nothing is written. Only of one size.
+CompileResult planOnly(const CompileOptions &options, const Toolchain &toolchain, const CompileListener &listener = {});
 
 /// Tells in `text` what becomes of every key of a ds_config under these options, whose model is not read. Fails as
 /// compile would.

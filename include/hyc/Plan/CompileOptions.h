@@ -19,8 +19,9 @@ struct CompileOptions : Plan {
 
   // Files that decide; empty: none
   Setting<std::string> planFile = "", configFile = "";
-  Setting<std::string> machineFile = "";  ///< rates of its ranks: a file, or the name of one that hyc has
-  Setting<std::string> measuredFile = ""; ///< the profile of a run, by which these rates are corrected
+  Setting<std::string> machineFile = ""; ///< rates of its ranks: a file, or the name of one that hyc has
+  /// Profiles of runs, by which these rates are corrected, one after the other.
+  Setting<std::vector<std::string>> measuredFiles = std::vector<std::string>();
 
   // What the plan is held to, as in 24GiB; empty: not limited
   Setting<std::string> deviceMemory = "", activationMemory = "";

@@ -65,6 +65,9 @@ struct LayoutCost {
   double bytes = 0, leastBytes = 0; ///< where ranks differ in memory: as if all had what the machine says
   /// Micro-batches of a step by coordinate of dp, where equal shares would wait for the slowest; else empty.
   std::vector<int64_t> shares = {};
+  /// Of a layout that moves single states (Layout::room): it moves none of some kind that it may move, so that it is
+  /// another layout by another name.
+  bool isRedundant = false;
 };
 
 class CostModel {

@@ -17,12 +17,15 @@ struct Layout {
   std::string recompute = "none", schedule = "1f1b";
   std::string offloadActivations = "none", offloadOptimizer = "none", offloadParam = "none";
   std::string offloadGradients = "none"; ///< only beside the optimizer
+  /// Of a layout that moves no more of these states (optimizer first, then gradients, then parameters) off the device
+  /// than what does not fit there: the bytes of the device; 0: all that is said above.
+  double room = 0;
 
   int64_t ranks() const { return tp * pp * dp; }
   int64_t globalBatch() const { return microBatch * gradAccum * dp; }
   auto all() const {
     return std::tie(tp, pp, dp, virtualStages, microBatch, gradAccum, zero, prefetch, sequenceParallel, recompute,
-                    schedule, offloadActivations, offloadOptimizer, offloadParam, offloadGradients);
+                    schedule, offloadActivations, offloadOptimizer, offloadParam, offloadGradients, room);
   }
   bool operator==(const Layout &other) const { return all() == other.all(); }
 };
@@ -35,6 +38,9 @@ struct VariedSetting {
 
   const SettingRow &row() const { return rowOf(setting); }
 };
+/// As `layout`, but its states on the device: rules of single parameters say which are not.
+Layout withoutStateOffload(Layout layout);
+
 /// In the order in which proposals name them.
 llvm::ArrayRef<VariedSetting> getVariedSettings();
 

@@ -21,12 +21,15 @@ struct SearchRequest {
   double limit = 0;   ///< bytes of a device; 0: none
   double seconds = 0; ///< after which the best so far is taken; 0: none
   size_t most = 1;    ///< layouts that are wanted
+  /// Where states have to leave the device and nobody says which, no more of them do than do not fit (Layout::room).
+  bool movesSingly = false;
 };
 
 struct ScoredLayout {
   Layout layout;
   LayoutCost cost;
-  std::vector<std::string> cuts; ///< as PlanRules has them
+  std::vector<std::string> cuts;         ///< as PlanRules has them
+  std::vector<PlanRule> placements = {}; ///< of a layout that moves single states: which, once it was planned
 };
 
 struct SearchResult {

@@ -88,8 +88,9 @@ static CompileOptions optionsOf(const CompileOptions &options, const ScoredLayou
   Layout layout = scored.layout;
   if (!scored.cost.shares.empty())
     layout.gradAccum = *llvm::max_element(scored.cost.shares);
-  CompileOptions result = withLayout(options, layout);
+  CompileOptions result = withLayout(options, layout.room > 0 ? withoutStateOffload(layout) : layout);
   result.rules.cuts = scored.cuts;
+  result.rules.parameters = scored.placements;
   return result;
 }
 
@@ -110,8 +111,7 @@ static double bytesOf(const PlannedJob &job, const MachineRates &machine) {
   return most;
 }
 
-/// All flags that make it of the defaults.
-static std::string flagsOf(const Layout &layout) {
+std::string hyc::flagsOf(const Layout &layout) {
   std::string flags = describeChange(Layout(), layout);
   flags.resize(StringRef(flags).split(" (on ").first.size());
   return flags.empty() ? "one rank" : flags;
@@ -150,8 +150,8 @@ private:
       means.listener.tellProgress("looking for a layout: " + std::to_string(plans) + " planned, " +
                                   std::to_string(fitting.size()) + " of " + std::to_string(wanted) + " found");
     }
-    ++plans;
-    std::optional<PlannedJob> job = means.replan(optionsOf(options, scored));
+    ScoredLayout placed = scored;
+    std::optional<PlannedJob> job = scored.layout.room > 0 ? place(placed) : replan(scored);
     if (!job)
       return;
     double bytes = bytesOf(*job, means.machine);
@@ -159,9 +159,48 @@ private:
       worst = std::max(worst, bytes / scored.cost.bytes);
       return;
     }
-    fitting.push_back(scored);
+    fitting.push_back(std::move(placed));
     jobs.push_back(std::move(*job));
   }
+
+  std::optional<PlannedJob> replan(const ScoredLayout &scored) {
+    ++plans;
+    return means.replan(optionsOf(options, scored));
+  }
+
+  /// Moves states off the device until every stage has its limit: those that are chosen make others of a plan's buffers
+  /// larger, so that a few plans are needed.
+  std::optional<PlannedJob> place(ScoredLayout &scored) {
+    std::optional<PlannedJob> onDevice = replan(scored), job = onDevice;
+    if (!job)
+      return std::nullopt;
+    PlacementTerms terms{means.machine.host, means.machine.launch, scored.layout.gradAccum};
+    std::vector<int64_t> excess(job->account.stages.size(), 0);
+    for (int round = 0; job && round < kMostPlacements; ++round) {
+      bool fits = true;
+      for (auto [stage, over] : llvm::zip_equal(job->account.stages, excess)) {
+        int64_t more = stage.deviceBytes() - limitOf(job->account, stage);
+        fits &= more <= 0;
+        over += std::max<int64_t>(0, more);
+      }
+      if (fits)
+        return job;
+      std::optional<std::vector<PlanRule>> rules = placeStates(onDevice->account, onDevice->movable, excess, terms);
+      if (!rules)
+        return std::nullopt;
+      scored.placements = std::move(*rules);
+      job = replan(scored);
+    }
+    return std::nullopt;
+  }
+
+  int64_t limitOf(const JobAccount &job, const StageAccount &stage) const {
+    double own = means.machine.slowestAmong(stage.stage * job.ranksPerStage(), job.ranksPerStage()).deviceMemory;
+    double share = own > 0 && means.machine.deviceMemory > 0 ? std::min(1.0, own / means.machine.deviceMemory) : 1;
+    return static_cast<int64_t>(request.limit * share);
+  }
+
+  static constexpr int kMostPlacements = 5;
 
   const SearchRequest &request;
   const CompileOptions &options;
@@ -285,6 +324,14 @@ static Error nothingFits(const SearchResult &found, const SearchRequest &request
                                        (fixed.empty() ? "" : ", or leave out one of " + fixed));
 }
 
+static std::string describePlacements(const ScoredLayout &scored) {
+  if (scored.placements.empty())
+    return "";
+  return "of " + std::to_string(scored.placements.size()) +
+         (scored.placements.size() == 1 ? " parameter" : " parameters") +
+         " the host holds states, as their rules in plan.json say; all others fit on the device\n";
+}
+
 static std::string describeShares(const ScoredLayout &scored, const SearchRequest &request) {
   if (scored.cost.shares.empty())
     return "";
@@ -332,6 +379,7 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
   size_t shown = static_cast<size_t>(*options.planCandidates);
   size_t wanted = ranks > kRanksOfQuickPlans ? 1 : kCompared, plans = 0;
   request.most = kMostListed;
+  request.movesSingly = ranks <= kRanksOfQuickPlans;
   SearchResult found = searchLayouts(*costs, request);
   if (found.scored == 0)
     return nothingLeft(options, request, *costs);
@@ -344,9 +392,11 @@ Expected<std::optional<LayoutChoice>> hyc::chooseLayout(const CompileOptions &op
   for (size_t index = 1; index < jobs.size(); ++index)
     if (secondsOf(layouts[index], jobs[index]) < secondsOf(layouts[chosen], jobs[chosen]))
       chosen = index;
-  LayoutChoice choice{optionsOf(options, layouts[chosen]), "",
+  LayoutChoice choice{optionsOf(options, layouts[chosen]), "", secondsOf(layouts[chosen], jobs[chosen]),
+                      layouts[chosen].cost.shares,
                       listCandidates(layouts, jobs, chosen, found.ofSplits, request.limit)};
-  choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" + describeShares(layouts[chosen], request);
+  choice.summary = "found " + flagsOf(layouts[chosen].layout) + "\n" + describePlacements(layouts[chosen]) +
+                   describeShares(layouts[chosen], request);
   if (shown > 0)
     choice.summary += tabulate(
         layouts, jobs, chosen,

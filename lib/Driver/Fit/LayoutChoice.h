@@ -3,6 +3,7 @@
 #ifndef HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 #define HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 
+#include "Fit/StatePlacement.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Driver/CompileListener.h"
 #include "hyc/Planner/Search.h"
@@ -16,6 +17,7 @@ namespace hyc {
 struct PlannedJob {
   JobAccount account;
   double seconds = 0; ///< of a step
+  std::vector<MovableParam> movable = {};
 };
 /// Plans under other options, or gives nothing where they cannot be planned.
 using Replan = std::function<std::optional<PlannedJob>(const CompileOptions &)>;
@@ -47,12 +49,17 @@ struct Candidate {
 struct LayoutChoice {
   CompileOptions options;            ///< with the layout
   std::string summary;               ///< lines on what was found, and what was not tried
+  double seconds = 0;                ///< of a step
+  std::vector<int64_t> shares;       ///< micro-batches of a step by coordinate of dp; empty: equal
   std::vector<Candidate> candidates; ///< the one that is taken, others by time, then what does not fit by bytes
 };
 
 /// The fastest layout that fits. Nothing where the model cannot be read or trained, which compiling tells better; an
 /// error (65) tells that none fits, and which needs least; one of 64 that what is fixed leaves none.
 llvm::Expected<std::optional<LayoutChoice>> chooseLayout(const CompileOptions &options, const SearchMeans &means);
+
+/// All flags that make it of the defaults, or "one rank".
+std::string flagsOf(const Layout &layout);
 
 /// What layouts of so many ranks have in common.
 Plan planForSearch(const CompileOptions &options, int64_t ranks);

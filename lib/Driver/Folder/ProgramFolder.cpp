@@ -3,6 +3,7 @@
 
 #include "Build/HostCompiler.h"
 #include "Folder/Bundle.h"
+#include "Folder/CommandFile.h"
 #include "Folder/ManifestText.h"
 #include "Folder/ModelFileSums.h"
 #include "Model/DiagnosticCollector.h"
@@ -148,6 +149,8 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
   if (Error error = writePlan())
     return error;
   if (Error error = folder.write("ops.json", writeOpsJson(rank, model.rates, planHash())))
+    return error;
+  if (Error error = folder.write(kCommandName, writeCommand(model.asked)))
     return error;
   if (!model.configText.empty())
     if (Error error = folder.write("model/config.json", model.configText))

@@ -1,5 +1,5 @@
 // ProgramFolder: fills the output folder with what hyc-run starts and a person reads: plan.json, report.txt,
-// memory.json, plan.html, src/, bin/, ops.json and manifest.json.
+// memory.json, plan.html, src/, bin/, ops.json, command.json and manifest.json.
 #ifndef HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 #define HYC_LIB_DRIVER_FOLDER_PROGRAMFOLDER_H
 
@@ -22,6 +22,7 @@ struct CompiledModel {
   std::string modelFolder; ///< against which #hyc.file paths are resolved
   std::string configText;  ///< of a Hugging Face folder, to go with saved weights; empty: the model has none
   std::optional<AdapterFacts> adapters; ///< what is trained beside the model's own parameters
+  CompileOptions asked;                 ///< what was said, before anything was settled or found
   Plan plan;
   uint64_t planHash = 0;
   int64_t microBatch = 1, sequence = 0;              ///< samples, and tokens of each; 0 where nothing is a token

@@ -231,6 +231,21 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
   return failed(verify(module)) ? makeError(ExitCode::Data, "") : Error::success();
 }
 
+Error hyc::applyStateRules(const PlanRules &rules, ModuleOp module) {
+  RuleContext known(module.getContext(), rules);
+  std::map<std::string, const PlanRule *, std::less<>> byName;
+  for (const PlanRule &rule : rules.parameters)
+    byName[rule.match] = &rule;
+  for (const ParamStates &states : collectParamStates(module)) {
+    ParamOp param = states.param;
+    auto rule = byName.find(param.getSymName());
+    if (rule != byName.end())
+      if (Error error = applyToStates(states, *rule->second, known))
+        return error;
+  }
+  return Error::success();
+}
+
 /// The ops of @microbatch that have an id and a lifetime, or could have one.
 static SmallVector<Operation *> forwardOps(FuncOp microbatch) {
   SmallVector<Operation *> ops;

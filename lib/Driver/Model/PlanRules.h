@@ -12,6 +12,9 @@ namespace hyc {
 /// have none. A rule that matches nothing is an error.
 llvm::Error applyShardingRules(const PlanRules &rules, mlir::ModuleOp module);
 
+/// Hangs on states what rules that name their parameter say of where they are kept, and nothing else of the rules.
+llvm::Error applyStateRules(const PlanRules &rules, mlir::ModuleOp module);
+
 /// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
 llvm::Error applyLifetimeRules(const PlanRules &rules, mlir::ModuleOp module);
 

@@ -37,6 +37,9 @@ enum class CheckpointMode { kAuto, kAsync, kSync };
 // Where copies of the states are kept beside checkpoints: nowhere, or in the memory of the next host (hycrt/copies.h).
 enum class CopyPlace { kNone, kNeighbour };
 
+// What becomes of a layout that is better by what a run has taken: it is told, or taken up at a checkpoint.
+enum class ReplanMode { kPropose, kAuto };
+
 // A member an option; what each means is said by its row (run_option_rows.h), which --help prints.
 struct RunOptions {
   std::string out;            // the compiled folder

@@ -39,7 +39,16 @@ enum RunWish : uint32_t {
   kWriteCheckpoint = 1,
   kEndRun = 2,    // with a checkpoint
   kTimeIsUp = 4,  // the same, by --time-limit
+  kRelayout = 8,  // the same, to be gone on from by programs of another layout
 };
+// Those after which a run ends.
+inline constexpr uint32_t kEndingWishes = kEndRun | kTimeIsUp | kRelayout;
+
+// The cause of such an end, as kEnd has it.
+inline constexpr char kAnotherLayout[] = "another layout";
+
+// What hyc-run asks its ranks for kRelayout by, once they have told of a measurement.
+int relayoutSignal();
 
 // What a rank tells whoever runs it; on the thread that runs it but where said otherwise. An error that is returned
 // ends the run with it.

@@ -29,13 +29,16 @@ struct RunEvent {
     kRestart,           // hyc-run starts the ranks again; `step` is where they go on
     kResize,            // the same, with another number of ranks
     kCopy,              // a copy was made in the memory of other hosts
-    kCopyFailed         // one could not be made, and the run goes on
+    kCopyFailed,        // one could not be made, and the run goes on
+    kMeasure,           // what the first steps took is written (--replan-after)
+    kProposal,          // hyc-run tells whether another layout is better by it; `path`: of its programs, where they are
+    kRelayout           // hyc-run starts the ranks of another layout, which go on from a checkpoint
   };
   Kind kind = Kind::kCheckpoint;
   int64_t step = 0;    // steps that are over
   std::string cause;   // why: the option, the signal, what failed
   double seconds = 0;  // what it has cost: of a checkpoint, for how long training has waited for it
-  std::string path;    // of a checkpoint
+  std::string path;    // of a checkpoint, a measurement, a compiled folder
   int rank = -1;       // of a failure: that which the one who tells of it has waited for; -1: none
   double written = 0;  // of a checkpoint: from its begin until the disk had all of it
   double goneOn = 0;   // and the time of the steps that were made before it is told, which going back to it does again

@@ -124,6 +124,20 @@ HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFil
 HYC_RUN_OPTION(std::string, profile, {}, "--profile", text("FILE"), kForRanks | kFile | kTrains,
                "Measure every kernel and exchange of the steps after the first, on all ranks, beside what they would "
                "take at the roof: a table at the end, FILE (JSON), and beside it a page with a flame graph (.html)")
+HYC_RUN_OPTION(
+    int64_t, replanAfter, 0, "--replan-after", wholeNumber("N", kMostSteps), kForRanks | kTrains,
+    "After N steps write what --profile measures, of these alone (into --profile FILE, else OUT.profile.json), "
+    "and have hyc-compile look for a better layout by it, while training goes on; 0: never")
+HYC_RUN_OPTION(
+    ReplanMode, replan, ReplanMode::kPropose, "--replan",
+    words<ReplanMode>({{"propose", ReplanMode::kPropose}, {"auto", ReplanMode::kAuto}}), kTrains,
+    "What becomes of a better layout: it is told with the command that compiles it (propose), or compiled into "
+    "OUT.replan, and taken up at a checkpoint (auto; with --checkpoint, on one host)")
+HYC_RUN_OPTION(int64_t, replanMargin, 10, "--replan-margin", wholeNumber("PERCENT", 99), kTrains,
+               "How much of a step's time a layout has to save to be better")
+HYC_RUN_OPTION(std::string, replanWith, {}, "--replan-with", text("FOLDER[,FOLDER...]"), kTrains,
+               "Of --replan-after: folders compiled beforehand, of which the best is proposed or taken up, in place of "
+               "looking for a layout and compiling it")
 HYC_RUN_OPTION(CommunicationThread, communicationThread, CommunicationThread::kAuto, "--communication-thread",
                words<CommunicationThread>({{"auto", CommunicationThread::kAuto},
                                            {"on", CommunicationThread::kOn},

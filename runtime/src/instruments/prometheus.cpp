@@ -155,6 +155,7 @@ Status Prometheus::happened(const RunEvent& event) {
       return {};
     case RunEvent::Kind::kRestart:
     case RunEvent::Kind::kResize:
+    case RunEvent::Kind::kRelayout:
       ++totals.restarts;
       totals.restartSeconds += event.seconds;
       return {};
@@ -164,6 +165,8 @@ Status Prometheus::happened(const RunEvent& event) {
     case RunEvent::Kind::kCopyFailed:
     case RunEvent::Kind::kEnd:
     case RunEvent::Kind::kFailure:
+    case RunEvent::Kind::kMeasure:
+    case RunEvent::Kind::kProposal:
       return {};
   }
   return {};

@@ -23,6 +23,8 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 void onCheckpointSignal(int) { signalled.fetch_or(kWriteCheckpoint); }
 
+void onRelayoutSignal(int) { signalled.fetch_or(kRelayout); }
+
 void onEndSignal(int signal) {
   if ((signalled.fetch_or(kEndRun) & kEndRun) == 0) return;
   std::signal(signal, SIG_DFL);
@@ -47,6 +49,8 @@ int64_t wallClockNs() {
 
 void takeCheckpointSignal() { take(SIGUSR2, onCheckpointSignal); }
 void takeEndSignal() { take(SIGTERM, onEndSignal); }
+void takeRelayoutSignal() { take(relayoutSignal(), onRelayoutSignal); }
+int relayoutSignal() { return SIGRTMIN; }
 // A wish to end stays, so that a second signal is known as one.
 uint32_t takeSignalledWishes() { return signalled.fetch_and(kEndRun); }
 
@@ -82,10 +86,12 @@ bool TimeLimit::isUp(bool isWriting) const {
   return monotonicNs() + static_cast<int64_t>(needed * 1e9) >= endNs_;
 }
 
-std::string causeOfEnd(uint32_t wishes) { return wishes & kEndRun ? "SIGTERM" : "the time limit"; }
+std::string causeOfEnd(uint32_t wishes) {
+  return wishes & kEndRun ? "SIGTERM" : wishes & kTimeIsUp ? "the time limit" : kAnotherLayout;
+}
 
 std::string causeOfCheckpoint(uint32_t wishes, const RunOptions& options, bool isLast) {
-  if (wishes & (kEndRun | kTimeIsUp)) return causeOfEnd(wishes);
+  if (wishes & kEndingWishes) return causeOfEnd(wishes);
   if (wishes & kWriteCheckpoint) return "SIGUSR2";
   return isLast ? "the last step" : "--checkpoint-every " + std::to_string(options.checkpointEvery);
 }

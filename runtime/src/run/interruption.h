@@ -16,6 +16,8 @@ namespace hycrt {
 void takeCheckpointSignal();
 // And SIGTERM for one and the end; a second one ends the process at once.
 void takeEndSignal();
+// And relayoutSignal() for one and the end, to go on in another layout.
+void takeRelayoutSignal();
 // What signals have asked for since the last call, as RunWish.
 uint32_t takeSignalledWishes();
 

@@ -19,11 +19,18 @@ Status Measurement::prepare(const RunOptions& options, const Manifest& manifest,
   manifest_ = &manifest;
   rank_ = rank;
   if (!options.trace.empty()) trace_ = std::make_unique<Trace>(kTraceCapacity);
+  if (options.profile.empty() && options.replanAfter > 0) {
+    return usageError(
+        "--replan-after is given without a file for what is measured; name it with --profile FILE, as hyc-run does by "
+        "itself");
+  }
   if (options.profile.empty()) return {};
   if (onDevice && trace_) {
     return usageError(
         "--trace and --profile are both given, and a device's times are taken for one of them; leave one out");
   }
+  if (options.replanAfter == 1)
+    return usageError("--replan-after is 1, and the first step is not measured; give 2 or more");
   if (options.steps < 2)
     return usageError("--profile measures the steps after the first; --steps is 1, give 2 or more");
   if (rank != 0) return {};
@@ -40,20 +47,29 @@ void Measurement::stepBegins(int64_t step) {
   if (trace_) trace_->setOn(step > 0 && step <= kTracedSteps);
 }
 
-// One rank after the other: they share the files.
-Status Measurement::write(Exchanger& exchanger, int worldSize, const std::string& run, const ProfileFacts& facts,
-                          const std::function<void(const std::string&)>& note) {
-  if (!trace_ && !profile_) return {};
-  if (trace_) trace_->setOn(false);
-  const std::string lines = partialName(options_->profile, run);
+// One rank after the other: they share the file.
+Status Measurement::writeTrace(Exchanger& exchanger, int worldSize, const std::string& run) {
+  if (!trace_) return {};
+  trace_->setOn(false);
   for (int rank = 0; rank < worldSize; ++rank) {
-    if (rank == rank_ && trace_) {
+    if (rank == rank_) {
       HYCRT_RETURN_IF_ERROR(appendTrace(*trace_, partialName(options_->trace, run), options_->trace, rank, worldSize));
     }
-    if (rank == rank_ && profile_) HYCRT_RETURN_IF_ERROR(addLine(lines));
     HYCRT_RETURN_IF_ERROR(exchanger.barrier());
   }
-  if (profile_ && rank_ == 0) {
+  return {};
+}
+
+Status Measurement::writeProfile(Exchanger& exchanger, int worldSize, const std::string& run, const ProfileFacts& facts,
+                                 const std::function<void(const std::string&)>& note) {
+  if (!profile_ || isProfileWritten_) return {};
+  isProfileWritten_ = true;
+  const std::string lines = partialName(options_->profile, run);
+  for (int rank = 0; rank < worldSize; ++rank) {
+    if (rank == rank_) HYCRT_RETURN_IF_ERROR(addLine(lines));
+    HYCRT_RETURN_IF_ERROR(exchanger.barrier());
+  }
+  if (rank_ == 0) {
     const Status status = makeFile(lines, worldSize, facts, note);
     unlink(lines.c_str());
     HYCRT_RETURN_IF_ERROR(status);
@@ -87,7 +103,9 @@ Status Measurement::makeFile(const std::string& partial, int worldSize, const Pr
   const std::string page = profilePagePath(options_->profile);
   HYCRT_RETURN_IF_ERROR(publishText(partial + ".json", options_->profile, profile.dump() + "\n"));
   HYCRT_RETURN_IF_ERROR(publishText(partial + ".html", page, profilePage(profile)));
-  for (const std::string& line : profileTables(profile)) note(line);
+  if (options_->replanAfter == 0) {
+    for (const std::string& line : profileTables(profile)) note(line);
+  }
   note("profile: " + options_->profile + ", and to look at " + page);
   return {};
 }

@@ -1,5 +1,5 @@
-// Measurement: what a run measures of its steps where it is asked to: --trace and --profile. All ranks have one, and
-// write their parts of a file one after the other.
+// Measurement: what a run measures of its steps where it is asked to: --trace and --profile, which with --replan-after
+// is over before the run is. All ranks have one, and write their parts of a file one after the other.
 #ifndef HYCRT_SRC_RUN_MEASUREMENT_H_
 #define HYCRT_SRC_RUN_MEASUREMENT_H_
 
@@ -32,9 +32,14 @@ class Measurement {
   // What it takes of memory beside the arenas.
   int64_t bytes() const { return (profile_ ? profile_->bytes() : 0) + (trace_ ? trace_->bytes() : 0); }
 
-  // All ranks come to it together. `run` is the run's name, `note` takes lines for people.
-  Status write(Exchanger& exchanger, int worldSize, const std::string& run, const ProfileFacts& facts,
-               const std::function<void(const std::string&)>& note);
+  // Whether the profile is to be written after this step of the run, from 0: --replan-after.
+  bool isDueAfter(int64_t step) const { return profile_ && !isProfileWritten_ && step + 1 == options_->replanAfter; }
+
+  // All ranks come to these together; nothing comes of what nobody asked for, or of what was written before. `run` is
+  // the run's name, `note` takes lines for people.
+  Status writeTrace(Exchanger& exchanger, int worldSize, const std::string& run);
+  Status writeProfile(Exchanger& exchanger, int worldSize, const std::string& run, const ProfileFacts& facts,
+                      const std::function<void(const std::string&)>& note);
 
  private:
   Status addLine(const std::string& partial) const;
@@ -47,6 +52,7 @@ class Measurement {
   int rank_ = 0;
   std::unique_ptr<Trace> trace_;
   std::unique_ptr<Profile> profile_;
+  bool isProfileWritten_ = false;
 };
 
 }  // namespace hycrt

@@ -81,7 +81,7 @@ Result<uint32_t> RankRun::wishesAfter(const Context& ctx, int64_t step) {
 // Every rank has told of it before any is gone.
 Status RankRun::endEarly(int64_t step, uint32_t wishes) {
   const std::string cause = causeOfEnd(wishes);
-  if (environment_.rank == 0) {
+  if (environment_.rank == 0 && (wishes & (kEndRun | kTimeIsUp))) {
     events_.note("ends after step " + std::to_string(step + 1) + " (" + cause +
                  "), with status 75; with --resume auto the same command goes on");
   }
@@ -98,7 +98,7 @@ Status RankRun::writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes) {
   HYCRT_RETURN_IF_ERROR(checkpoints_.finish(ctx));
   if (ctx.file()) copies_.awaitStates();
   HYCRT_RETURN_IF_ERROR(readBackStates());
-  const bool isLast = step + 1 >= options_.steps, ends = wishes & (kEndRun | kTimeIsUp);
+  const bool isLast = step + 1 >= options_.steps, ends = wishes & kEndingWishes;
   const std::string cause = causeOfCheckpoint(wishes, options_, isLast);
   HYCRT_RETURN_IF_ERROR(checkpoints_.begin(ctx, step + 1, manifest_, options_, run_, cause, isLast || ends));
   return {};
@@ -123,6 +123,21 @@ Status RankRun::finishCopy(const Context& ctx, int64_t step) {
   const StepTimes::Between between(times_, *exchanger_);
   HYCRT_RETURN_IF_ERROR(copies_.finish(ctx));
   return {};
+}
+
+// Where it is due, of the steps so far; the others run as if nobody had asked.
+Status RankRun::writeMeasurement(StageRunner& runner, int64_t step) {
+  if (!measurement_.isDueAfter(step - checkpoints_.firstStep()) || step + 1 >= options_.steps) return {};
+  enter("writes what it measured");
+  const StepTimes::Between between(times_, *exchanger_);
+  HYCRT_RETURN_IF_ERROR(
+      measurement_.writeProfile(*exchanger_, environment_.worldSize, run_, profileFacts(), runner.note));
+  runner.measureBy(nullptr);
+  if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
+  enter("trains");
+  if (environment_.rank != 0) return {};
+  const double seconds = static_cast<double>(between.nanoseconds()) * 1e-9;
+  return events_.happened({RunEvent::Kind::kMeasure, step + 1, "", seconds, options_.profile});
 }
 
 bool RankRun::evaluatesAfter(int64_t step) const {

@@ -81,6 +81,7 @@ class RankRun {
   Status tellOfTiers();
   Status tell(const StepRecord& record);
   CheckpointMemory checkpointMemory() const;
+  ProfileFacts profileFacts() const { return {threads_, ownThread_, accelerator_ != nullptr}; }
   Status reportMemory();
   Status dumpGradients(Context& ctx, const StageRunner& runner);
 
@@ -96,6 +97,7 @@ class RankRun {
   Status writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes);
   Status copyStates(Context& ctx, int64_t step);
   Status finishCopy(const Context& ctx, int64_t step);
+  Status writeMeasurement(StageRunner& runner, int64_t step);
   bool evaluatesAfter(int64_t step) const;
   Status evaluateBetween(const Context& ctx, int64_t step);
 

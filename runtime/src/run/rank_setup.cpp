@@ -172,12 +172,13 @@ Status RankRun::openAccelerator() {
 Status RankRun::checkRecording() {
   static constexpr char kDisk[] = "the program moves states to and from a disk (nvme), which the host waits for";
   const bool isStaged = environment_.worldSize > 1 && options_.comm == DeviceComm::kStaged;
-  const char* const reason = keepsOnDisk()               ? kDisk
-                             : isStaged                  ? "the ranks exchange by way of the host (--comm shm)"
-                             : !options_.trace.empty()   ? "--trace tells of the parts of a step"
-                             : !options_.profile.empty() ? "--profile measures the parts of a step"
-                             : program_.checksFinite     ? "the program checks what each op makes (--check-finite)"
-                                                         : nullptr;
+  const char* const reason = keepsOnDisk()             ? kDisk
+                             : isStaged                ? "the ranks exchange by way of the host (--comm shm)"
+                             : !options_.trace.empty() ? "--trace tells of the parts of a step"
+                             : !options_.profile.empty() && options_.replanAfter == 0
+                                 ? "--profile measures the parts of a step"
+                             : program_.checksFinite ? "the program checks what each op makes (--check-finite)"
+                                                     : nullptr;
   recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
   if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
     events_.note(std::string("steps are run without a graph: ") + kDisk);

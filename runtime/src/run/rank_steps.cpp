@@ -37,7 +37,7 @@ Status RankRun::train() {
   runner.measureBy(measurement_.profile());
   runner.takeShares(shares_, checkpoints_.itemShift(shares_.samples()));
   runner.note = [this](const std::string& line) { events_.note(line); };
-  if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
+  if (recordsSteps_ && !measurement_.profile()) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
   HYCRT_RETURN_IF_ERROR(checkpoints_.open(ctx, options_, environment_.ranksHere));
   HYCRT_RETURN_IF_ERROR(copies_.open(ctx));
   if (environment_.rank == 0 && environment_.worldSize > 1) exchanges_.open(program_);
@@ -55,7 +55,8 @@ Status RankRun::train() {
     HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
     const Result<uint32_t> wishes = wishesAfter(ctx, step);
     if (!wishes.ok()) return wishes.status();
-    const bool ends = *wishes & (kEndRun | kTimeIsUp);
+    const bool ends = *wishes & kEndingWishes;
+    if (!ends) HYCRT_RETURN_IF_ERROR(writeMeasurement(runner, step));
     if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(ctx, step));
     const bool writes = *wishes || checkpoints_.isDueAfter(step, options_), copies = copies_.isDueAfter(step);
     if (verifiesAfter(step, writes || copies)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
@@ -69,8 +70,9 @@ Status RankRun::train() {
   HYCRT_RETURN_IF_ERROR(tellOfTiers());
   enter("ends the run");
   HYCRT_RETURN_IF_ERROR(reportMemory());
-  const ProfileFacts facts{threads_, ownThread_, accelerator_ != nullptr};
-  HYCRT_RETURN_IF_ERROR(measurement_.write(*exchanger_, environment_.worldSize, run_, facts, runner.note));
+  HYCRT_RETURN_IF_ERROR(measurement_.writeTrace(*exchanger_, environment_.worldSize, run_));
+  HYCRT_RETURN_IF_ERROR(
+      measurement_.writeProfile(*exchanger_, environment_.worldSize, run_, profileFacts(), runner.note));
   if (!options_.saveWeights.empty()) {
     enter("writes the weights");
     HYCRT_RETURN_IF_ERROR(readBackStates());

@@ -20,8 +20,9 @@ constexpr size_t kMostTextBytes = 1500;  // of a cause or a path: a line has to 
 constexpr uint64_t kMostRank = 1 << 30;
 
 // By kind.
-constexpr const char* kNames[] = {"resume", "checkpoint", "checkpoint_failed", "verify", "end", "failure", "restart",
-                                  "resize", "copy",       "copy_failed"};
+constexpr const char* kNames[] = {
+    "resume", "checkpoint", "checkpoint_failed", "verify",  "end",      "failure", "restart",
+    "resize", "copy",       "copy_failed",       "measure", "proposal", "relayout"};
 
 std::string seconds(double value) {
   char text[32];
@@ -120,7 +121,8 @@ void RunAccount::add(const RunEvent& event) {
       checkpointSeconds_ += event.seconds;
       return;
     case RunEvent::Kind::kRestart:
-    case RunEvent::Kind::kResize: {
+    case RunEvent::Kind::kResize:
+    case RunEvent::Kind::kRelayout: {
       const auto saved = usefulAt_.find(event.step);
       const After& after = afterStep(event.step);
       const double kept = saved != usefulAt_.end() ? saved->second : after.step == event.step ? after.useful : 0;
@@ -143,6 +145,8 @@ void RunAccount::add(const RunEvent& event) {
       return;
     case RunEvent::Kind::kEnd:
     case RunEvent::Kind::kFailure:
+    case RunEvent::Kind::kMeasure:
+    case RunEvent::Kind::kProposal:
       return;
   }
 }

@@ -32,6 +32,7 @@ TerminalEvents::TerminalEvents(const Environment& environment, const RunOptions&
 // Before that there is nothing to save.
 Status TerminalEvents::begin() {
   if (takesEndSignal_) takeEndSignal();
+  if (takesEndSignal_) takeRelayoutSignal();
   if (environment_.recordFd >= 0) {
     pipe_.reset(environment_.recordFd);
     return {};

@@ -130,6 +130,66 @@ TEST_F(CostModelTest, RecomputationByLayer) {
 // Search
 //===----------------------------------------------------------------------===//
 
+TEST_F(CostModelTest, StatesThatLeaveTheDeviceAreAsFewAsHaveTo) {
+  Layout none;
+  none.gradAccum = 4;
+  Layout all = none, optimizer = none;
+  all.offloadOptimizer = all.offloadGradients = all.offloadParam = optimizer.offloadOptimizer = "cpu";
+  const ModelCost *model = costs->costOfModel(none);
+  ASSERT_NE(model, nullptr);
+  std::vector<size_t> ends = costs->cut(*model, none);
+  auto cost = [&](Layout layout, double room) {
+    layout.room = room;
+    return costs->costOf(*model, layout, ends);
+  };
+  LayoutCost most = cost(none, 0), least = cost(all, 0), optimizerAlone = cost(optimizer, 0);
+  double last = most.seconds;
+  for (double part : {0.1, 0.3, 0.5, 0.7, 0.9}) {
+    double room = most.bytes - part * (most.bytes - least.bytes);
+    LayoutCost partly = cost(all, room);
+    EXPECT_NEAR(partly.bytes / room, 1, 1e-9) << part;
+    EXPECT_GT(partly.seconds, last) << part; // the less room, the more is moved
+    last = partly.seconds;
+    EXPECT_LE(partly.leastBytes, partly.bytes);
+  }
+  EXPECT_LT(last, least.seconds);
+  // Optimizer states go first: they move once a step.
+  double room = (most.bytes + optimizerAlone.bytes) / 2;
+  EXPECT_LT(cost(optimizer, room).seconds, optimizerAlone.seconds);
+  // With room for all of it nothing moves.
+  EXPECT_EQ(cost(optimizer, 2 * most.bytes).seconds, most.seconds);
+}
+
+TEST_F(CostModelTest, TheSearchMovesSingleStatesWhereNobodySaysWhich) {
+  SearchRequest request;
+  request.globalBatch = 4;
+  Layout &fixed = request.fixed;
+  request.isFixed = {memberOfPlan<&Plan::recompute>, memberOfPlan<&Plan::offloadActivations>,
+                     memberOfPlan<&Plan::microBatch>};
+  fixed.microBatch = 4;
+  const double plain = searchLayouts(*costs, request).best.front().cost.bytes;
+  request.limit = plain * 0.8;
+  request.most = 100;
+  auto fastestThatFits = [&] {
+    SearchResult found = searchLayouts(*costs, request);
+    for (const ScoredLayout &scored : found.best)
+      if (scored.cost.bytes <= request.limit * (1 + 1e-9))
+        return scored;
+    ADD_FAILURE() << "nothing fits";
+    return ScoredLayout();
+  };
+  ScoredLayout whole = fastestThatFits();
+  request.movesSingly = true;
+  ScoredLayout partly = fastestThatFits();
+  EXPECT_EQ(whole.layout.room, 0);
+  EXPECT_EQ(partly.layout.room, request.limit);
+  EXPECT_LT(partly.cost.seconds, whole.cost.seconds);
+  // What somebody has said is meant of all states.
+  request.isFixed.push_back(memberOfPlan<&Plan::offloadOptimizer>);
+  fixed.offloadOptimizer = "cpu";
+  EXPECT_EQ(fastestThatFits().layout.room, 0);
+}
+
 TEST_F(CostModelTest, TheSearchTakesDivisorsThatAreNoPowersOfTwoAndKeepsWhatIsFixed) {
   SearchRequest request;
   request.ranks = 12;

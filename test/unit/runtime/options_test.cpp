@@ -50,6 +50,10 @@ const std::vector<std::string> kEverything{"OUT",
                                            "--allow-nonfinite",
                                            "--trace=trace.json",
                                            "--profile=profile.json",
+                                           "--replan-after=9",
+                                           "--replan=auto",
+                                           "--replan-margin=20",
+                                           "--replan-with=a,b",
                                            "--communication-thread=off",
                                            "--exchange-timeout=5",
                                            "--comm=shm",
@@ -85,6 +89,9 @@ TEST(Options, ArriveAtTheRanks) {
   expected.copyOut = false;
   expected.maxRestarts = expected.ranks = 0;  // of which ranks know nothing
   expected.asRank = false;
+  expected.replan = ReplanMode::kPropose;
+  expected.replanMargin = 10;
+  expected.replanWith = "";
   EXPECT_EQ(rank->options.limitsSteps, expected.limitsSteps);
   const RunOptions defaults;
   int unchanged = 0;
