@@ -7,6 +7,7 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
 
     families/NAME/config.json        every key of the family's configuration, defaults too
     families/NAME/model.safetensors  the weights, as save_pretrained names them; of mixtures of experts, as the model does
+    families/NAME-apart/…            a mixture of experts once more, as transformers saves it: a tensor for each expert, in several files
     families/NAME.pt2.gz             torch.export of the same model, for 2 samples of 16 tokens, compressed
     families.reference.safetensors   tokens: int32 [STEPS, BATCH, 17]; of each NAME.logits, f32, those of the first two samples'
                                      first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
@@ -105,6 +106,8 @@ FAMILIES = {
 }
 
 
+APART = ("mixtral", "qwen3_moe", "deepseek_v3")
+
 TEXT = dict(without(SIZES, "num_key_value_heads"), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 IMAGES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4, num_labels=5)
 
@@ -171,6 +174,16 @@ def write_folder(model, folder):
     model.config.to_json_file(folder / "config.json", use_diff=False)
 
 
+def write_apart(name, folder):
+    """The values of the family's folder, as transformers saves a model that was made and not loaded."""
+    model = build(name)
+    model.load_state_dict(safetensors.torch.load_file(folder.parent / name / "model.safetensors"))
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder, max_shard_size="20KB")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    shutil.copy(folder.parent / name / "config.json", folder)
+
+
 def write_archive(model, path, name, sample):
     try:
         exported = torch.export.export(model, (), {name: sample}, strict=False,
@@ -226,6 +239,8 @@ def main(names):
         model = build(name)
         input_name, inputs, labels, told = samples_of(name, model, tokens)
         write_folder(model, HERE / "families" / name)
+        if name in APART:
+            write_apart(name, HERE / "families" / f"{name}-apart")
         write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
         logits, losses = compute(model, input_name, inputs, labels)
         reference |= told

@@ -16,6 +16,11 @@ static constexpr uint64_t kMaxConfigBytes = uint64_t(16) << 20;
 /// Sizes of tensors must stay far from the limits of 64 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 50;
 
+/// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
+static bool isComputed(StringRef name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
 namespace {
 /// What the import asks of every architecture.
 struct Architecture {
@@ -24,6 +29,7 @@ struct Architecture {
   StringRef positionsKey;
   llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
   std::function<std::string(StringRef)> storedName;
+  std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
 };
 } // namespace
 
@@ -54,28 +60,18 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
                       [&context, config = *config](int64_t batch, int64_t sequence) {
                         return buildDecoder(context, config, batch, sequence);
                       },
-                      [config = *config](StringRef parameter) { return storedNameOf(config, parameter); }};
+                      [config = *config](StringRef parameter) { return storedNameOf(config, parameter); },
+                      [config = *config](StringRef parameter, ArrayRef<int64_t> shape) {
+                        return storedPartsOf(config, parameter, shape);
+                      }};
 }
 
-/// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
-static bool isComputed(StringRef name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
-}
-
-/// Older files have a tensor for each expert, and so has what transformers saves.
-static LogicalResult checkExperts(ModuleOp module, Location loc, const Checkpoint &checkpoint) {
-  for (ParamOp param : module.getOps<ParamOp>()) {
-    const std::string name = param.getSymName().str();
-    if (!StringRef(name).ends_with(".experts.gate_up_proj") || checkpoint.getTensors().count(name))
-      continue;
-    for (const auto &[each, tensor] : checkpoint.getTensors())
-      if (StringRef(each).contains(".experts.0."))
-        return emitError(loc)
-               << "has a tensor for each expert, such as \"" << each << "\", expected \"" << name
-               << "\" of all of them, as transformers has them in memory: load the folder there, and save "
-                  "model.state_dict() with safetensors.torch.save_file";
-  }
-  return success();
+static StartOptions namesOf(const Architecture &model) {
+  StartOptions start;
+  start.storedName = model.storedName;
+  start.storedParts = model.storedParts;
+  start.ignored = isComputed;
+  return start;
 }
 
 static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder, const Architecture &model,
@@ -85,18 +81,14 @@ static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef fo
   llvm::Expected<Checkpoint> checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
     return emitError(loc) << "its weights cannot be read: " << llvm::toString(checkpoint.takeError());
-  if (options.weights == FolderWeights::Read && failed(checkExperts(module, loc, *checkpoint)))
-    return failure();
-  StartOptions start;
+  StartOptions start = namesOf(model);
   start.relative = true;
   start.mayMiss = options.weights == FolderWeights::InitialiseMissing;
-  start.storedName = model.storedName;
-  start.ignored = isComputed;
   return startFromCheckpoint(module, *checkpoint, start);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, StringRef path,
-                                                        const HuggingFaceOptions &options) {
+                                                        const HuggingFaceOptions &options, StartOptions *names) {
   Location loc = FileLineColLoc::get(&context, path, 0, 0);
   auto buffer = openInputFile(path, kMaxConfigBytes);
   if (!buffer)
@@ -115,6 +107,8 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (failed(checkSizes(loc, *model, options.batch, sequence)))
     return failure();
   context.loadDialect<HycDialect>();
+  if (names)
+    *names = namesOf(*model);
   OwningOpRef<ModuleOp> module = model->build(options.batch, sequence);
   StringRef folder = llvm::sys::path::parent_path(path);
   if (folder.empty())

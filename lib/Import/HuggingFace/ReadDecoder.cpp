@@ -411,3 +411,25 @@ std::string hyc::storedNameOf(const DecoderConfig &config, StringRef parameter) 
 }
 
 StringRef hyc::positionsKeyOf(const DecoderConfig &config) { return config.family->keys.positions.split('|').first; }
+StoredParts hyc::storedPartsOf(const DecoderConfig &config, StringRef parameter, ArrayRef<int64_t> shape) {
+  const DecoderFamily &family = *config.family;
+  const StringRef own = parameter.rsplit('.').first, name = parameter.rsplit('.').second;
+  const bool isGate = name == kGatesAndUps, isDown = name == kDowns;
+  if (family.expertGate.empty() || shape.size() != 3 || !(isGate || isDown) ||
+      !own.ends_with("." + family.names.experts.str()))
+    return {};
+  const std::string prefix = storedNameOf(config, (own + ".").str());
+  auto nameOf = [&](int64_t expert, StringRef matrix) {
+    return prefix + std::to_string(expert) + "." + matrix.str() + ".weight";
+  };
+  StoredParts parts;
+  const SmallVector<StringRef> matrices =
+      isGate ? SmallVector<StringRef>{family.expertGate, family.expertUp} : SmallVector<StringRef>{family.expertDown};
+  for (int64_t expert = 0; expert < shape[0]; ++expert)
+    for (StringRef matrix : matrices)
+      parts.names.push_back(nameOf(expert, matrix));
+  parts.shape = {shape[1] / static_cast<int64_t>(matrices.size()), shape[2]};
+  parts.following = nameOf(shape[0], matrices.front());
+  return parts;
+}
+

@@ -54,6 +54,15 @@ enum class WeightPart : uint8_t {
   kWhole,  // nothing: the values themselves
 };
 
+// One of the tensors of files that a state's values are made of, under the name and of the shape that the file has.
+struct FilePart {
+  const char* name;
+  Shape shape;
+  int file;        // index into the manifest's model_files
+  int64_t offset;  // where the tensor's first byte is; it lies there row-major, whole and unpadded
+  DType dtype;
+};
+
 // The initial value of a state. Random values are Philox4x32-10 keyed by (run seed, key) and indexed by the element's
 // GLOBAL row-major position (philox.h), so every layout starts from the same weights.
 struct Initializer {
@@ -72,6 +81,9 @@ struct Initializer {
   int64_t outputs = 0;
   int64_t inputs = 0;
   bool inputsFirst = false;
+  // kFile, where not empty: the values are those of these tensors, one after another in the state's row-major order,
+  // and file, fileOffset and fileDType say nothing. --save-weights writes the parameter as these tensors.
+  Table<FilePart> parts = {};
 
   static constexpr Initializer zeros() { return {}; }
   static constexpr Initializer constant(double value) { return {InitKind::kConstant, value}; }
@@ -84,6 +96,13 @@ struct Initializer {
   static constexpr Initializer fromFile(int file, int64_t offset, DType dtype) {
     return {InitKind::kFile, 0, 0, 0, file, offset, dtype};
   }
+  template <size_t N>
+  static constexpr Initializer fromParts(const FilePart (&parts)[N]) {
+    Initializer result;
+    result.kind = InitKind::kFile;
+    result.parts = parts;
+    return result;
+  }
   constexpr Initializer into(WeightPart made, int64_t rows, int64_t columns, bool columnsFirst) const {
     Initializer result = *this;
     result.part = made;
@@ -93,6 +112,22 @@ struct Initializer {
     return result;
   }
 };
+
+// Where values of kFile lie: the whole of them, or some that come after those before it.
+struct FilePlace {
+  int file;
+  int64_t offset;
+  DType dtype;
+  int64_t count;  // values
+};
+
+constexpr int64_t placeCount(const Initializer& init) { return init.parts.size == 0 ? 1 : init.parts.size; }
+// The place number `index` of a state of so many values.
+constexpr FilePlace placeOf(const Initializer& init, int64_t index, int64_t values) {
+  if (init.parts.size == 0) return {init.file, init.fileOffset, init.fileDType, values};
+  const FilePart& part = init.parts[index];
+  return {part.file, part.offset, part.dtype, elementCount(part.shape)};
+}
 
 // Dimension `dim` of StateDesc::global is cut over `axis`. Two splits of one dimension: the first listed is the major.
 struct Split {

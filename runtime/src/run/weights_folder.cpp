@@ -127,6 +127,7 @@ Status keepAside(const Status& status, const std::string& partial, const std::st
 Status writeMade(Context& ctx, const WeightsToSave& what, bool decodes, const std::string& path,
                  const std::string& aside, FolderLink link) {
   SavedParameters saved;
+  saved.inParts = true;
   std::optional<AdapterMerge> merge;
   std::optional<QuantizedWeights> quantized;
   if (what.adapter) {
@@ -160,7 +161,7 @@ Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& 
   if (what.adapter && !what.merges) return writeParameters(ctx, path, link, {inAdapter, {}, {}});
   const Result<bool> decodes = holdsCodes(ctx);
   if (!decodes.ok()) return decodes.status();
-  if (!what.adapter && !*decodes) return writeParameters(ctx, path, link, {});
+  if (!what.adapter && !*decodes) return writeParameters(ctx, path, link, {{}, {}, {}, false, /*inParts=*/true});
   Status status = writeParameters(ctx, aside, link, {inAdapter, {}, {}, /*scales=*/*decodes});
   if (status.ok()) status = writeMade(ctx, what, *decodes, path, aside, link);
   if (rankOf(ctx.mesh(), ctx.at()) == 0) unlink(aside.c_str());

@@ -6,6 +6,7 @@
 #ifndef HYC_IMPORT_HUGGINGFACE_DECODER_H
 #define HYC_IMPORT_HUGGINGFACE_DECODER_H
 
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/RopeParameters.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -112,6 +113,10 @@ llvm::FailureOr<DecoderConfig> readDecoder(mlir::MLIRContext &context, llvm::Str
 
 /// What the files of the family's folders call a parameter.
 std::string storedNameOf(const DecoderConfig &config, llvm::StringRef parameter);
+
+/// What the files of the family's folders have in place of a parameter of this shape: each expert's matrices, one by
+/// one. No names for a parameter that is stored as one.
+StoredParts storedPartsOf(const DecoderConfig &config, llvm::StringRef parameter, llvm::ArrayRef<int64_t> shape);
 
 /// The name of the key that says how many positions there are.
 llvm::StringRef positionsKeyOf(const DecoderConfig &config);

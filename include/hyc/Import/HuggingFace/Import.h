@@ -3,6 +3,7 @@
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -25,9 +26,11 @@ struct HuggingFaceOptions {
 
 /// Builds the model that `path`, a config.json, describes; its parameters start from the safetensors beside it, named
 /// as transformers names them or without the `transformer.` before the names, and else by the architecture's rule. What
-/// is wrong is a diagnostic. The module's attribute `hyc.model_folder` is the folder of `path`.
+/// is wrong is a diagnostic. The module's attribute `hyc.model_folder` is the folder of `path`. `names`, where it is
+/// wanted, gets what files of the family call parameters, for checkpoints that lie elsewhere.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importHuggingFace(mlir::MLIRContext &context, llvm::StringRef path,
-                                                                     const HuggingFaceOptions &options);
+                                                                     const HuggingFaceOptions &options,
+                                                                     StartOptions *names = nullptr);
 
 } // namespace hyc
 
