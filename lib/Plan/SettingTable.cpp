@@ -188,7 +188,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::weightDecay>(kOptimizer, "weight-decay", "X", "Added to the gradient for adam and sgd, decoupled for others").below(0, 1e6, kNotNegative).config("optimizer.params.weight_decay"),
     flag<&P::train>(kOptimizer, "train", "REGEX", "Train only the parameters whose names match; may be repeated").byDefault("all"),
     flag<&P::freeze>(kOptimizer, "freeze", "REGEX", "Do not train the parameters whose names match; may be repeated"),
-    flag<&P::lora>(kOptimizer, "lora", "rank=N,alpha=X,targets=NAME[,NAME...]", "Train adapters of low rank beside linear layers, and of the model itself only what --train names; targets are the ends of modules' paths, patterns of whole paths, or all-linear; variant=rslora scales by alpha over the rank's root; or the folder of an adapter that peft saved").checked(checkLora),
+    flag<&P::lora>(kOptimizer, "lora", "rank=N,alpha=X,targets=NAME[,NAME...]", "Train adapters of low rank beside linear layers, and of the model itself only what --train names; targets are the ends of modules' paths, patterns of whole paths, or all-linear; variant=rslora scales by alpha over the rank's root, variant=dora trains the length of each output's weights, too; or the folder of an adapter that peft saved").checked(checkLora),
     flag<&P::noDecay>(kOptimizer, "no-decay", "REGEX", "Parameters that do not decay; may be repeated"),
     flag<&P::momentum>(kOptimizer, "momentum", "X", "Momentum of sgd").below(0, 1, kBelowOne).config("optimizer.params.momentum"),
     flag<&P::clipGradNorm>(kOptimizer, "clip-grad-norm", "X", "Largest global norm of the gradient; 0 does not clip").below(0, kUnbounded, "a number that is at least 0; 0 does not clip").config("gradient_clipping"),

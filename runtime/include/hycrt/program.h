@@ -43,7 +43,7 @@ struct ArenaDesc {
 enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile };
 
 // What is made of a linear layer's weight, a matrix of outputs × inputs, before training starts: the codes that are
-// kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas).
+// kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas); or lengths.
 enum class WeightPart : uint8_t {
   kInt8Codes,
   kInt8Absmax,
@@ -51,7 +51,8 @@ enum class WeightPart : uint8_t {
   kNf4Absmax,
   kNf4Scale,
   kNf4Mean,
-  kWhole,  // nothing: the values themselves
+  kRowNorms,  // √ of the sum of each row's squares, which a parameter may start from
+  kWhole,     // nothing: the values themselves
 };
 
 // One of the tensors of files that a state's values are made of, under the name and of the shape that the file has.

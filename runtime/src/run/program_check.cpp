@@ -129,14 +129,14 @@ class Checker {
       if (canConvert(stored, DType::kF32)) continue;
       return wrong(row, std::string("is made of a weight of ") + nameOf(stored) + ", expected floats");
     }
-    if (state.dtype == typeOfPart(init.part) && count == sizeOfPart(init)) return {};
+    const bool isCopy = init.part == WeightPart::kRowNorms && canConvert(DType::kF32, state.dtype);
+    if ((isCopy || state.dtype == typeOfPart(init.part)) && count == sizeOfPart(init)) return {};
     return wrong(row, "is no part of a weight of " + std::to_string(init.outputs) + " × " +
                           std::to_string(init.inputs) + ": it has " + std::to_string(count) + " elements of " +
                           nameOf(state.dtype) + ", expected " + std::to_string(sizeOfPart(init)) + " of " +
                           nameOf(typeOfPart(init.part)));
   }
 
-  Status checkState(const StateDesc& state) const {
   // Of what lies in files as it is: types that can be read as the state's, and of parts as many values as it has.
   Status checkPlaces(const std::string& row, const StateDesc& state, int64_t count) const {
     const bool takesFloats = state.dtype == DType::kF32 || state.dtype == DType::kF16 || state.dtype == DType::kBF16;
@@ -160,6 +160,7 @@ class Checker {
                  "has parts of " + std::to_string(values) + " values together, expected " + std::to_string(expected));
   }
 
+  Status checkState(const StateDesc& state) const {
     const std::string row = std::string("state ") + state.name + " (" + state.role + ")";
     const int64_t count = checkedCount(state.global);
     const int64_t localCount = checkedCount(state.local);

@@ -147,7 +147,11 @@ Status writeMade(Context& ctx, const WeightsToSave& what, bool decodes, const st
       return quantized->decode(codes, global, count, from, values);
     };
   }
-  return writeParameters(ctx, path, link, saved);
+  HYCRT_RETURN_IF_ERROR(writeParameters(ctx, path, link, saved));
+  if (!merge || !what.adapter->hasMagnitudes) return {};
+  const int ranks = rankCount(ctx.mesh());
+  HYCRT_RETURN_IF_ERROR(merge->toLengths(path, link, rankOf(ctx.mesh(), ctx.at()), ranks));
+  return ctx.exchanger().barrier();
 }
 
 // Called by all ranks together. Makes the file `path` of what is saved. What every rank needs the whole of for its own
