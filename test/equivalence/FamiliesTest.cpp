@@ -1,5 +1,6 @@
-// Every family of decoders and encoders that hyc builds from a config.json, in test/models/families: the logits and the
-// losses of training that PyTorch computes with transformers' class and the same weights, on one rank and on eight.
+// Every family of decoders, encoders and both that hyc builds from a config.json, in test/models/families: the logits
+// and the losses of training that PyTorch computes with transformers' class and the same weights, on one rank and on
+// eight.
 #include "PyTorchModels.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
@@ -48,6 +49,8 @@ NamedTensors batchOfFamily(const std::string &family, int64_t step, int64_t samp
   if (const hyc_e2e::HostTensor *labels = referenceOf(family, ".labels"))
     batch["labels"] =
         part(*labels, ElementKind::I64, step, 0, samples, 0, labels->shape.size() > 2 ? labels->shape.back() : 1);
+  if (const hyc_e2e::HostTensor *tokens = referenceOf(family, ".decoder_input_ids"))
+    batch["decoder_input_ids"] = part(*tokens, ElementKind::I64, step, 0, samples, 0, tokens->shape.back());
   if (const hyc_e2e::HostTensor *pixels = referenceOf(family, ".pixels")) {
     batch.erase("input_ids");
     batch["pixel_values"] = part(*pixels, ElementKind::F32, step, 0, samples, 0, pixels->shape.back());

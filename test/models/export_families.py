@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp and
-EncoderFamilies.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
+"""Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp,
+EncoderFamilies.cpp and EncoderDecoder.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
 with it.
 
 The committed files were made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread. hyc itself never runs this script.
@@ -12,7 +12,8 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
     families.reference.safetensors   tokens: int32 [STEPS, BATCH, 17]; of each NAME.logits, f32, those of the first two samples'
                                      first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
                                      before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
-                                     of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too
+                                     of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too;
+                                     of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -126,6 +127,15 @@ ENCODERS = {
 }
 LABELS = 5
 
+PAIR = dict(vocab_size=17, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+            relative_attention_max_distance=12, dropout_rate=0.0)
+
+# NAME: (the class's name, settings), of an encoder and a decoder
+PAIRS = {
+    "t5": ("T5ForConditionalGeneration", dict(PAIR, num_decoder_layers=1)),
+    "t5-gated": ("T5ForConditionalGeneration", dict(PAIR, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+}
+
 
 def class_of(name):
     if hasattr(transformers, name):
@@ -137,17 +147,21 @@ def class_of(name):
 
 
 def build(name):
-    class_name, settings = (FAMILIES | ENCODERS)[name]
+    class_name, settings = (FAMILIES | ENCODERS | PAIRS)[name]
     model_class = class_of(class_name)
     # OPT's, Bloom's and Falcon's own code asks what the others' does not.
     ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2) if name in FAMILIES else dict(initializer_range=0.2)
+    if name in PAIRS:
+        ids = dict(decoder_start_token_id=0, use_cache=False)
     if class_name == "OPT":
         ids["init_std"] = ids.pop("initializer_range")
     torch.manual_seed(1)
     # gemma2 and gpt_oss have no sdpa
-    implementation = "sdpa" if class_name not in ("Gemma2", "GptOss", "Bloom") else "eager"
+    implementation = "sdpa" if class_name not in ("Gemma2", "GptOss", "Bloom", "T5ForConditionalGeneration") else "eager"
     config = model_class.config_class(**{**ids, **settings}, attn_implementation=implementation)
     model = model_class(config).eval()
+    if name == "t5-gated":  # as the files of T5 1.1 have it, whatever this transformers makes of a configuration
+        model.lm_head.weight = torch.nn.Parameter(0.2 * torch.randn(model.lm_head.weight.shape))
     with torch.no_grad():
         for parameter in list(model.parameters()) + [value for key, value in model.named_buffers() if "correction" in key]:
             if parameter.dim() == 1 or not parameter.any() or (parameter == 1).all():
@@ -162,6 +176,8 @@ def write_folder(model, folder):
         # As the model has them: save_pretrained would give every expert its own.
         tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
         safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    elif folder.name in PAIRS:
+        safetensors.torch.save_file(dict(model.named_parameters()), folder / "model.safetensors")
     else:
         with tempfile.TemporaryDirectory() as written:
             model.save_pretrained(written)
@@ -202,6 +218,10 @@ def samples_of(name, model, tokens):
     inputs = tokens[..., :-1].long()
     if name in FAMILIES:
         return "input_ids", inputs, inputs, {}
+    if name in PAIRS:
+        answers = tokens.flip(0)[..., 1:].contiguous()
+        behind = torch.cat([torch.zeros_like(answers[..., :1]), answers[..., :-1]], -1)
+        return "input_ids", inputs, answers.long(), {f"{name}.labels": answers.numpy(), f"{name}.decoder_input_ids": behind.numpy()}
     generator = torch.Generator().manual_seed(2)
     config = model.config
     labels = tokens[..., 1:] if "MaskedLM" in ENCODERS[name][0] else torch.randint(
@@ -213,9 +233,10 @@ def samples_of(name, model, tokens):
     return "input_ids", inputs, labels.long(), told
 
 
-def compute(model, name, inputs, labels):
+def compute(model, name, inputs, labels, told):
     with torch.no_grad():
-        logits = model(**{name: inputs[0, :2]}).logits
+        behind = {"decoder_input_ids": torch.from_numpy(value[0, :2]).long() for key, value in told.items() if "decoder" in key}
+        logits = model(**{name: inputs[0, :2]}, **behind).logits
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     losses = []
     for batch, answers in zip(inputs, labels):
@@ -235,14 +256,15 @@ def main(names):
     torch.manual_seed(0)
     tokens = torch.randint(0, SIZES["vocab_size"], (STEPS, BATCH, SEQUENCE + 1), dtype=torch.int32)
     reference["tokens"] = tokens.numpy()
-    for name in names or FAMILIES | ENCODERS:
+    for name in names or FAMILIES | ENCODERS | PAIRS:
         model = build(name)
         input_name, inputs, labels, told = samples_of(name, model, tokens)
         write_folder(model, HERE / "families" / name)
         if name in APART:
             write_apart(name, HERE / "families" / f"{name}-apart")
-        write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
-        logits, losses = compute(model, input_name, inputs, labels)
+        if name not in PAIRS:
+            write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
+        logits, losses = compute(model, input_name, inputs, labels, told)
         reference |= told
         reference[f"{name}.logits"], reference[f"{name}.losses"] = logits.numpy(), losses.numpy()
         print(name, *(f"{loss:.4f}" for loss in losses))

@@ -1,6 +1,7 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
 
+#include "EncoderDecoder.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Decoder.h"
@@ -15,6 +16,8 @@ using namespace hyc;
 static constexpr uint64_t kMaxConfigBytes = uint64_t(16) << 20;
 /// Sizes of tensors must stay far from the limits of 64 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 50;
+/// Tokens of a model whose positions are distances: a table has one row for each.
+static constexpr int64_t kMostDistant = int64_t(1) << 20;
 
 /// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
 static bool isComputed(StringRef name) {
@@ -30,10 +33,13 @@ struct Architecture {
   llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
   std::function<std::string(StringRef)> storedName;
   std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
+  bool (*ignored)(StringRef stored) = isComputed;
 };
 } // namespace
 
 static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t batch, int64_t sequence) {
+  if (sequence > model.positions && model.positionsKey.empty())
+    return emitError(loc) << "dimension seq is " << sequence << ", expected at most " << model.positions;
   if (sequence > model.positions)
     return emitError(loc) << "dimension seq is " << sequence << ", expected at most \"" << model.positionsKey
                           << "\", which is " << model.positions;
@@ -46,7 +52,32 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
                         << " tokens, width " << model.width << ", vocabulary " << model.vocabulary;
 }
 
+/// An encoder and a decoder, whose samples are of as many tokens as it is told.
+static FailureOr<Architecture> readEncoderDecoder(MLIRContext &context, ConfigReader &reader) {
+  FailureOr<EncoderDecoderConfig> config = readEncoderDecoder(reader);
+  if (failed(config))
+    return failure();
+  return Architecture{kMostDistant,
+                      config->vocabulary,
+                      config->width,
+                      std::max(config->inner, config->heads * config->headSize),
+                      /*isOfImages=*/false,
+                      /*positionsKey=*/"",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildEncoderDecoder(context, config, batch, sequence);
+                      },
+                      {},
+                      {},
+                      isRepeated};
+}
+
 static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
+  ConfigReader reader(context, path);
+  std::string type;
+  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {})))
+    return failure();
+  if (llvm::is_contained(encoderDecoderTypes(), type))
+    return readEncoderDecoder(context, reader);
   FailureOr<DecoderConfig> config = readDecoder(context, text, path);
   if (failed(config))
     return failure();
@@ -70,7 +101,7 @@ static StartOptions namesOf(const Architecture &model) {
   StartOptions start;
   start.storedName = model.storedName;
   start.storedParts = model.storedParts;
-  start.ignored = isComputed;
+  start.ignored = model.ignored;
   return start;
 }
 

@@ -1,5 +1,6 @@
 // config.json of a decoder or an encoder, by the row of its family: keys, defaults and ranges.
 #include "DecoderFamily.h"
+#include "EncoderDecoder.h"
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -85,6 +86,8 @@ static constexpr StringRef kAboutOtherThings[] = {"model_type",
 static constexpr StringRef kUnsupported[] = {"quantization_config",         "per_layer_config",    "is_encoder_decoder",
                                              "cross_attention_hidden_size", "tie_encoder_decoder", "pruned_heads"};
 
+bool hyc::isAboutOtherThings(StringRef key) { return llvm::is_contained(kAboutOtherThings, key); }
+
 static auto allFamilies() { return llvm::concat<const DecoderFamily>(decoderFamilies(), encoderFamilies()); }
 
 SmallVector<StringRef> hyc::decoderTypes() {
@@ -98,7 +101,8 @@ SmallVector<StringRef> hyc::decoderTypes() {
 static LogicalResult readType(ConfigReader &reader, std::string &type) {
   if (failed(reader.readString("model_type", type, {})))
     return failure();
-  const SmallVector<StringRef> types = decoderTypes();
+  SmallVector<StringRef> types = decoderTypes();
+  llvm::append_range(types, encoderDecoderTypes());
   if (llvm::is_contained(types, type))
     return success();
   const StringRef nearest = nearestName(type, types);
@@ -378,7 +382,7 @@ static LogicalResult readAll(ConfigReader &reader, DecoderConfig &config) {
     return failure();
   const StringRef aboutTurns[] = {"rope_parameters", "rope_scaling", config.family->keys.theta};
   reader.reportUnread(config.family->type, [&](StringRef key) {
-    return llvm::is_contained(kAboutOtherThings, key) || llvm::is_contained(config.family->unread, key) ||
+    return isAboutOtherThings(key) || llvm::is_contained(config.family->unread, key) ||
            (!turns && llvm::is_contained(aboutTurns, key));
   });
   return success();
@@ -410,7 +414,6 @@ std::string hyc::storedNameOf(const DecoderConfig &config, StringRef parameter) 
   return name;
 }
 
-StringRef hyc::positionsKeyOf(const DecoderConfig &config) { return config.family->keys.positions.split('|').first; }
 StoredParts hyc::storedPartsOf(const DecoderConfig &config, StringRef parameter, ArrayRef<int64_t> shape) {
   const DecoderFamily &family = *config.family;
   const StringRef own = parameter.rsplit('.').first, name = parameter.rsplit('.').second;
@@ -433,3 +436,4 @@ StoredParts hyc::storedPartsOf(const DecoderConfig &config, StringRef parameter,
   return parts;
 }
 
+StringRef hyc::positionsKeyOf(const DecoderConfig &config) { return config.family->keys.positions.split('|').first; }
