@@ -115,6 +115,7 @@ IMAGES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_att
 # NAME: (the class's name, settings)
 ENCODERS = {
     "bert": ("BertForMaskedLM", dict(TEXT, pad_token_id=3, type_vocab_size=3)),
+    "bert-some": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # of whose labels most are -100, as of words that are not masked
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
@@ -226,6 +227,8 @@ def samples_of(name, model, tokens):
     config = model.config
     labels = tokens[..., 1:] if "MaskedLM" in ENCODERS[name][0] else torch.randint(
         0, LABELS, (STEPS, BATCH), dtype=torch.int32, generator=generator)
+    if name == "bert-some":
+        labels = torch.where(torch.rand(labels.shape, generator=generator) < 0.7, -100, labels)
     told = {f"{name}.labels": labels.contiguous().numpy()}
     if hasattr(config, "image_size"):
         inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
@@ -262,7 +265,7 @@ def main(names):
         write_folder(model, HERE / "families" / name)
         if name in APART:
             write_apart(name, HERE / "families" / f"{name}-apart")
-        if name not in PAIRS:
+        if name not in PAIRS and name != "bert-some":
             write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
         logits, losses = compute(model, input_name, inputs, labels, told)
         reference |= told
