@@ -13,7 +13,8 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
                                      first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
                                      before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
                                      of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too;
-                                     of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers
+                                     of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers;
+                                     of samples that are padded NAME.attention_mask
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -116,10 +117,12 @@ IMAGES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_att
 ENCODERS = {
     "bert": ("BertForMaskedLM", dict(TEXT, pad_token_id=3, type_vocab_size=3)),
     "bert-some": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # of whose labels most are -100, as of words that are not masked
+    "bert-padded": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # with attention_mask, and labels of the tokens alone
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
     "modernbert": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
+    "modernbert-padded": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
     "modernbert-classes": ("ModernBertForSequenceClassification", dict(
         without(SIZES, "num_key_value_heads"), pad_token_id=0, num_labels=5, classifier_pooling="mean", classifier_bias=True,
         attention_bias=True, mlp_bias=True, classifier_activation="relu", local_attention=64)),
@@ -227,9 +230,14 @@ def samples_of(name, model, tokens):
     config = model.config
     labels = tokens[..., 1:] if "MaskedLM" in ENCODERS[name][0] else torch.randint(
         0, LABELS, (STEPS, BATCH), dtype=torch.int32, generator=generator)
+    told = {}
     if name == "bert-some":
         labels = torch.where(torch.rand(labels.shape, generator=generator) < 0.7, -100, labels)
-    told = {f"{name}.labels": labels.contiguous().numpy()}
+    if name.endswith("-padded"):
+        mask = (torch.arange(SEQUENCE) < torch.randint(5, SEQUENCE + 1, (STEPS, BATCH, 1), generator=generator)).int()
+        labels = torch.where(mask == 0, -100, labels)
+        told[f"{name}.attention_mask"] = mask.numpy()
+    told[f"{name}.labels"] = labels.contiguous().numpy()
     if hasattr(config, "image_size"):
         inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
         return "pixel_values", inputs, labels.long(), told | {f"{name}.pixels": inputs.numpy()}
@@ -237,13 +245,15 @@ def samples_of(name, model, tokens):
 
 
 def compute(model, name, inputs, labels, told):
+    masks = next((torch.from_numpy(value).long() for key, value in told.items() if key.endswith("attention_mask")), None)
+    masked = lambda step, samples: {} if masks is None else {"attention_mask": masks[step, :samples]}
     with torch.no_grad():
         behind = {"decoder_input_ids": torch.from_numpy(value[0, :2]).long() for key, value in told.items() if "decoder" in key}
-        logits = model(**{name: inputs[0, :2]}, **behind).logits
+        logits = model(**{name: inputs[0, :2]}, **behind, **masked(0, 2)).logits
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     losses = []
-    for batch, answers in zip(inputs, labels):
-        loss = model(**{name: batch}, labels=answers).loss
+    for step, (batch, answers) in enumerate(zip(inputs, labels)):
+        loss = model(**{name: batch}, labels=answers, **masked(step, BATCH)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -265,7 +275,7 @@ def main(names):
         write_folder(model, HERE / "families" / name)
         if name in APART:
             write_apart(name, HERE / "families" / f"{name}-apart")
-        if name not in PAIRS and name != "bert-some":
+        if name not in PAIRS and not name.endswith(("-some", "-padded")):
             write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
         logits, losses = compute(model, input_name, inputs, labels, told)
         reference |= told

@@ -50,6 +50,7 @@ static Error configBatchError(const CompileOptions &options, StringRef input, in
 /// Sizes of a config.json's two dimensions.
 static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
   HuggingFaceOptions result;
+  result.paddingMask = *options.paddingMask;
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
   if (*options.weights != "read")
     result.weights =
@@ -73,6 +74,9 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
                                                    const CompileOptions &options, StringRef path, bool forEvaluation,
                                                    StartOptions *names = nullptr) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  if (*options.paddingMask && !path.ends_with(".json"))
+    return usageError("--padding-mask is of Hugging Face folders; '" + options.input +
+                      "' has the inputs that it was written with");
   if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
     Expected<ImportOptions> import = importOptions(options, forEvaluation);
     if (!import)

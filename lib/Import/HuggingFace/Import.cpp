@@ -71,15 +71,29 @@ static FailureOr<Architecture> readEncoderDecoder(MLIRContext &context, ConfigRe
                       isRepeated};
 }
 
-static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
+/// Has the model take an input that tells tokens from padding.
+static LogicalResult addMask(ConfigReader &reader, DecoderConfig &config) {
+  if (!config.has(kSeesAll) || config.has(kPatches))
+    return reader.wrong("model_type", "an encoder of text for --padding-mask: of others samples fill their length");
+  if (config.averagesRows)
+    return reader.wrong("classifier_pooling", "\"cls\" for --padding-mask");
+  config.parts |= kTakesMask;
+  return success();
+}
+
+static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path,
+                                                bool paddingMask) {
   ConfigReader reader(context, path);
   std::string type;
   if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {})))
     return failure();
-  if (llvm::is_contained(encoderDecoderTypes(), type))
+  const bool isPair = llvm::is_contained(encoderDecoderTypes(), type);
+  if (isPair && paddingMask)
+    return reader.wrong("model_type", "an encoder of text alone for --padding-mask"), failure();
+  if (isPair)
     return readEncoderDecoder(context, reader);
   FailureOr<DecoderConfig> config = readDecoder(context, text, path);
-  if (failed(config))
+  if (failed(config) || (paddingMask && failed(addMask(reader, *config))))
     return failure();
   int64_t widest = std::max({config->innerWidth(), 3 * config->width, config->heads * config->headSize});
   return Architecture{config->positions,
@@ -124,7 +138,7 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   auto buffer = openInputFile(path, kMaxConfigBytes);
   if (!buffer)
     return emitError(loc) << "cannot be read as a config.json: " << llvm::toString(buffer.takeError()), failure();
-  FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
+  FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path, options.paddingMask);
   if (failed(model))
     return failure();
   if (options.sequence && model->isOfImages)

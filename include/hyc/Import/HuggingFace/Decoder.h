@@ -42,6 +42,7 @@ enum DecoderPart : uint32_t {
   kPatches = 1 << 19,          ///< samples are images, cut into patches
   kFirstUnnormed = 1 << 20,    ///< the first block's attention has no norm in front
   kHeadDenseBias = 1 << 21,    ///< the product within the head has a bias
+  kTakesMask = 1 << 22,        ///< an input says which tokens are none, and nobody looks at these
 };
 
 /// What config.json says of the model; a key that is not there has the default of the family's configuration.

@@ -22,6 +22,8 @@ struct HuggingFaceOptions {
   int64_t batch = 1;
   std::optional<int64_t> sequence; ///< tokens of a sample; as many as the model has positions
   FolderWeights weights = FolderWeights::Read;
+  bool paddingMask =
+      false; ///< of an encoder of text: an input attention_mask, (batch, sequence), 0 for what nobody is to see
 };
 
 /// Builds the model that `path`, a config.json, describes; its parameters start from the safetensors beside it, named
