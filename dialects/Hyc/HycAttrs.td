@@ -19,6 +19,36 @@ def Hyc_FileAttr : Hyc_Attr<"File", "file"> {
   let genVerifyDecl = 1;
 }
 
+def Hyc_PartAttr : Hyc_Attr<"Part", "part"> {
+  let summary = "one of the tensors of files that a parameter's values are made of";
+  let description = [{
+    `name` and `shape` are those that the file has.
+    ```mlir
+    #hyc.part<"mlp.experts.0.up_proj.weight"[24, 16] at <"model.safetensors", offset = 128>>
+    ```
+  }];
+  let parameters = (ins StringRefParameter<"name in the file">:$name, ArrayRefParameter<"int64_t">:$shape,
+                        "::hyc::FileAttr":$file);
+  let assemblyFormat = "`<` $name `` `[` $shape `]` `at` $file `>`";
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "int64_t getNumElements() const;";
+}
+
+def Hyc_PartsAttr : Hyc_Attr<"Parts", "parts"> {
+  let summary = "values that several tensors of files have, one after another in the parameter's row-major order";
+  let description = [{
+    Matrices of experts that are stored one by one, and are one parameter [experts, outputs, inputs] to the model, are such
+    parts; so are weights of which the first rows are one tensor's and the others another's.
+    ```mlir
+    #hyc.parts<<"experts.0.gate_proj.weight"[24, 16] at <"model.safetensors", offset = 128>>,
+               <"experts.0.up_proj.weight"[24, 16] at <"model.safetensors", offset = 1664>>>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"::hyc::PartAttr">:$parts);
+  let assemblyFormat = "`<` $parts `>`";
+  let genVerifyDecl = 1;
+}
+
 def Hyc_NormalAttr : Hyc_Attr<"Normal", "normal"> {
   let summary = "independent normal values, Philox keyed by (seed, parameter name), indexed by global element";
   let parameters = (ins "::mlir::FloatAttr":$mean, "::mlir::FloatAttr":$stddev);
@@ -44,8 +74,10 @@ def Hyc_Nf4Codes : I32EnumAttrCase<"nf4_codes", 2>;
 def Hyc_Nf4Absmax : I32EnumAttrCase<"nf4_absmax", 3>;
 def Hyc_Nf4Scale : I32EnumAttrCase<"nf4_scale", 4>;
 def Hyc_Nf4Mean : I32EnumAttrCase<"nf4_mean", 5>;
+def Hyc_RowNorms : I32EnumAttrCase<"row_norms", 6>;
 def Hyc_WeightPart : I32EnumAttr<"WeightPart", "what is made of a linear layer's weight before training starts",
-    [Hyc_Int8Codes, Hyc_Int8Absmax, Hyc_Nf4Codes, Hyc_Nf4Absmax, Hyc_Nf4Scale, Hyc_Nf4Mean]> {
+    [Hyc_Int8Codes, Hyc_Int8Absmax, Hyc_Nf4Codes, Hyc_Nf4Absmax, Hyc_Nf4Scale, Hyc_Nf4Mean,
+     Hyc_RowNorms]> {
   let cppNamespace = "::hyc";
 }
 
@@ -54,7 +86,7 @@ def Hyc_OfWeightAttr : Hyc_Attr<"OfWeight", "of_weight"> {
   let description = [{
     `values` are those of the weight, the parameter `parameter`, by any of the other initializers. The weight is a matrix
     of `outputs` × `inputs`, row-major; with `inputs_first` its transpose is what is stored. hyc.dequantize says what codes
-    and scales are.
+    and scales are; `row_norms` are each output's √Σ w², which a parameter may start from.
     ```mlir
     #hyc.of_weight<int8_codes of "fc1.weight" from #hyc.file<"model.safetensors", offset = 128>, outputs = 256, inputs = 64, inputs_first = false>
     ```

@@ -70,6 +70,47 @@ LogicalResult FileAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return success();
 }
 
+int64_t PartAttr::getNumElements() const { return llvm::product_of(getShape()); }
+
+/// Far from the limits of 64 bits, also when parts are added up.
+static constexpr int64_t kMostElements = int64_t(1) << 50;
+
+LogicalResult PartAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, StringRef name,
+                               ArrayRef<int64_t> shape, FileAttr) {
+  if (name.empty())
+    return emitError() << "a part has no name";
+  int64_t count = 1;
+  for (int64_t size : shape) {
+    if (size < 1 || count > kMostElements / size)
+      return emitError() << "part \"" << name << "\" is [" << shape
+                         << "], expected sizes of at least 1, and at most 2^50 elements";
+    count *= size;
+  }
+  return success();
+}
+
+LogicalResult PartsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<PartAttr> parts) {
+  if (parts.empty())
+    return emitError() << "is made of no parts, expected at least one";
+  int64_t count = 0;
+  for (PartAttr part : parts)
+    if ((count += part.getNumElements()) > kMostElements)
+      return emitError() << "is made of parts of more than 2^50 elements together";
+  return success();
+}
+
+bool hyc::isInitialValue(Attribute init) {
+  return isa_and_nonnull<FileAttr, PartsAttr, NormalAttr, UniformAttr, FillAttr>(init);
+}
+
+SmallVector<FileAttr> hyc::filesOf(Attribute init) {
+  if (auto file = dyn_cast_or_null<FileAttr>(init))
+    return {file};
+  if (auto parts = dyn_cast_or_null<PartsAttr>(init))
+    return llvm::map_to_vector(parts.getParts(), [](PartAttr part) { return part.getFile(); });
+  return {};
+}
+
 StringRef hyc::getId(Operation *op) {
   auto id = op->getAttrOfType<StringAttr>("id");
   return id ? id.getValue() : StringRef();

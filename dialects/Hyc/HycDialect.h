@@ -84,6 +84,13 @@ inline mlir::Attribute valuesOf(mlir::Attribute init) {
   auto ofWeight = mlir::dyn_cast_or_null<OfWeightAttr>(init);
   return ofWeight ? ofWeight.getValues() : init;
 }
+
+/// Whether it is one of the attributes that say what a parameter starts from: #hyc.file, #hyc.parts, or by rule.
+bool isInitialValue(mlir::Attribute init);
+inline constexpr llvm::StringLiteral kInitialValues = "#hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform or #hyc.fill";
+
+/// The places in files that these values come from, in the order of their elements; none of those by rule.
+llvm::SmallVector<FileAttr> filesOf(mlir::Attribute init);
 } // namespace hyc
 
 #endif // HYC_DIALECTS_HYC_HYCDIALECT_H

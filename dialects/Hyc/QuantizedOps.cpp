@@ -10,9 +10,9 @@ static bool isByte(RankedTensorType type) { return type.getElementType().isUnsig
 
 LogicalResult OfWeightAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, WeightPart, StringRef parameter,
                                    Attribute values, int64_t outputs, int64_t inputs, bool) {
-  if (parameter.empty() || !isa<FileAttr, NormalAttr, UniformAttr, FillAttr>(values))
-    return emitError() << "is made of \"" << parameter << "\" from " << values
-                       << ", expected a parameter's name and #hyc.file, #hyc.normal, #hyc.uniform or #hyc.fill";
+  if (parameter.empty() || !isInitialValue(values))
+    return emitError() << "is made of \"" << parameter << "\" from " << values << ", expected a parameter's name and "
+                       << kInitialValues;
   if (outputs < 1 || inputs < 1)
     return emitError() << "is of " << outputs << " outputs and " << inputs << " inputs, expected at least one of each";
   return success();

@@ -34,6 +34,14 @@ LogicalResult ParamOp::verify() {
     if (product(*shape) != getWholeType().getNumElements())
       return emitOpError("states a shape of ") << product(*shape) << " elements, but its type " << getWholeType()
                                                << " has " << getWholeType().getNumElements();
+  if (auto parts = dyn_cast<PartsAttr>(getInit())) {
+    int64_t count = 0;
+    for (PartAttr part : parts.getParts())
+      count += part.getNumElements();
+    if (count != getWholeType().getNumElements())
+      return emitOpError("starts from parts of ") << count << " elements together, but its type " << getWholeType()
+                                                  << " has " << getWholeType().getNumElements();
+  }
   return success();
 }
 

@@ -12,7 +12,7 @@ using namespace llvm;
 using namespace hyc;
 
 static constexpr StringRef kKeys[] = {"rank", "alpha", "targets", "variant"};
-static constexpr StringLiteral kVariants[] = {"lora", "rslora"};
+static constexpr StringLiteral kVariants[] = {"lora", "rslora", "dora"};
 
 static std::string listKeys() { return join(ArrayRef<StringRef>(kKeys), ", "); }
 
@@ -36,7 +36,7 @@ Error AdapterSettings::check() const {
   if (!(alpha > 0 && alpha <= kMostAlpha))
     return usageError("has alpha " + Twine(std::to_string(alpha)) + ", expected a number above 0 and at most 1e9");
   if (!is_contained(kVariants, variant))
-    return usageError("has variant \"" + StringRef(variant).take_front(100) + "\", expected lora or rslora");
+    return usageError("has variant \"" + StringRef(variant).take_front(100) + "\", expected lora, rslora or dora");
   if (targets.empty())
     return usageError("has no targets; expected names of linear layers, as in targets=q_proj,v_proj, or targets=" +
                       kAllLinear);

@@ -4,6 +4,7 @@
 #include "SafeTensors.h"
 
 #include "gtest/gtest.h"
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -22,8 +23,10 @@ struct Case {
   std::vector<std::string> further = {};
   const char *frozen = nullptr; // how frozen weights are kept, if not as they are
   std::string name() const {
-    return std::string(adapter) + (frozen ? std::string("_") + frozen : "") + "_tp" + std::to_string(tp) + "_pp" +
-           std::to_string(pp) + "_dp" + std::to_string(dp);
+    std::string own = adapter; // a name of a test has no other letters
+    std::replace(own.begin(), own.end(), '-', '_');
+    return own + (frozen ? std::string("_") + frozen : "") + "_tp" + std::to_string(tp) + "_pp" + std::to_string(pp) +
+           "_dp" + std::to_string(dp);
   }
   friend void PrintTo(const Case &c, std::ostream *out) { *out << c.name(); }
 };
@@ -90,7 +93,7 @@ TEST_P(Adapter, TrainsToPeftsLossesAndGradients) {
   const auto gradients = readSafeTensors(dumped), expected = referenceOf(c);
   size_t compared = 0;
   for (const auto &[name, gradient] : expected)
-    if (name.find(".weight") != std::string::npos) {
+    if (name.find(".weight") != std::string::npos || name.find(".lora_magnitude_vector") != std::string::npos) {
       ASSERT_EQ(gradients.count(name), 1U) << name;
       EXPECT_EQ(gradients.at(name).shape, gradient.shape) << name;
       EXPECT_LT(relativeDifference(gradients.at(name), gradient), 1e-4) << name;
@@ -105,8 +108,14 @@ const Case kQwen{"qwen2", "qwen2", 1, 1, 4, {"--zero", "3", "--stage3-param-pers
 const Case kLlama{"llama", "llama", 2, 1, 2, {"--train", "^model.norm"}};
 const Case kPipeline{"llama", "llama", 1, 2, 1, {"--train", "^model.norm", "--recompute", "layer"}};
 const Case kGpt2{"gpt2-formats", "gpt2", 2};
+// With magnitudes, of heads and of joined ones stored [in, out], split and divided.
+const Case kMagnitudes{"llama", "llama-dora", 2, 1, 2};
+const Case kMagnitudesZero{"llama", "llama-dora", 1, 1, 4, kQwen.further};
+const Case kMagnitudesJoined{"gpt2-formats", "gpt2-dora", 2};
 
-INSTANTIATE_TEST_SUITE_P(Models, Adapter, testing::Values(kQwen, kLlama, kPipeline, kGpt2),
+INSTANTIATE_TEST_SUITE_P(Models, Adapter,
+                         testing::Values(kQwen, kLlama, kPipeline, kGpt2, kMagnitudes, kMagnitudesZero,
+                                         kMagnitudesJoined),
                          [](const auto &info) { return info.param.name(); });
 
 const Case kQwenNf4{"qwen2", "qwen2", 1, 1, 4, kQwen.further, "nf4"};
@@ -127,7 +136,8 @@ base, adapter, reference, text = sys.argv[1:5]
 model = transformers.AutoModelForCausalLM.from_pretrained(base)
 if adapter != "none":
     model = peft.PeftModel.from_pretrained(model, adapter)
-    loaded = {name.replace(".default", "").replace(".modules_to_save", "") for name, _ in model.named_parameters()}
+    loaded = {name.replace(".default", "").replace(".modules_to_save", "").replace("_vector.weight", "_vector")
+              for name, _ in model.named_parameters()}
     stored = set(safetensors.torch.load_file(adapter + "/adapter_model.safetensors"))
     assert stored <= loaded, stored - loaded
 tokens = torch.tensor(list(open(text, "rb").read(32))).reshape(2, 16)
@@ -147,7 +157,7 @@ void expectLoads(const Case &c, const std::string &base, const std::string &adap
 /// Saved after ten of peft's twenty steps, alone and merged, on several ranks that split the weights; both then have
 /// peft's eleventh loss.
 TEST(Adapter, IsSavedAloneAndMerged) {
-  for (const Case &c : {kLlama, kGpt2}) {
+  for (const Case &c : {kLlama, kGpt2, kMagnitudes, kMagnitudesJoined}) {
     const std::string folder = compile(c, adapterOf(c)), alone = folder + "/alone", merged = folder + "/merged",
                       text = textAfter(kSteps / 2);
     train(folder, kSteps / 2, {"--save-weights", alone});
@@ -166,10 +176,28 @@ TEST(Adapter, IsSavedAloneAndMerged) {
   }
 }
 
+/// As peft's adapters, of which the script that made them left the magnitudes alone, do.
+TEST(Adapter, StartsWithTheLengthsOfWeightsAsMagnitudes) {
+  for (auto [c, lora] :
+       {std::pair(kMagnitudesZero, "rank=4,alpha=8,variant=dora,targets=q_proj,v_proj,o_proj,down_proj"),
+        std::pair(kMagnitudesJoined, "rank=2,alpha=4,variant=dora,targets=c_attn")}) {
+    const std::string folder = compile(c, lora, "-fresh", {"--lr", "1e-12"}), saved = folder + "/fresh";
+    train(folder, 1, {"--save-weights", saved});
+    const auto tensors = readSafeTensors(saved + "/adapter_model.safetensors"),
+               expected = readSafeTensors(adapterOf(c) + "/adapter_model.safetensors");
+    ASSERT_EQ(tensors.size(), expected.size());
+    for (const auto &[name, tensor] : expected)
+      if (name.find(".lora_magnitude_vector") != std::string::npos) {
+        EXPECT_EQ(tensors.at(name).shape, tensor.shape) << name;
+        EXPECT_LT(relativeDifference(tensors.at(name), tensor), 1e-6) << name;
+      }
+  }
+}
+
 TEST(Adapter, LoadsInPeftWithTheLogitsOfItsOwnTraining) {
   if (Outcome found = executePython("import peft, torch, transformers", {}); found.status != 0)
     GTEST_SKIP() << "there is no peft (HYC_TEST_PYTHON names a Python that has it)";
-  for (const Case &c : {kQwen, kLlama, kGpt2}) {
+  for (const Case &c : {kQwen, kLlama, kGpt2, kMagnitudes, kMagnitudesJoined}) {
     const std::string folder = compile(c, adapterOf(c)), alone = folder + "/trained", merged = folder + "/whole";
     train(folder, kSteps, {"--save-weights", alone});
     expectLoads(c, model(c.base), alone);

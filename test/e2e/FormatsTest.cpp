@@ -170,6 +170,93 @@ TEST(SavedWeights, OfNoStepAreThoseOfTheFolder) {
   }
 }
 
+/// Bytes that are tokens of the small families' vocabulary.
+std::string smallText() {
+  const std::string path = scratch("formats-small-text") + ".bin";
+  std::ofstream file(path, std::ios::binary);
+  for (uint32_t i = 0, word = 1; i < 20000; ++i)
+    file.put(static_cast<char>(((word = word * 1664525u + 1013904223u) >> 24) % 17));
+  return path;
+}
+
+std::vector<double> lossesOf(const std::string &folder, const std::string &text, int steps,
+                             const std::vector<std::string> &further = {}) {
+  std::vector<std::string> arguments = {tool("hyc-run"),
+                                        folder,
+                                        "--data",
+                                        text,
+                                        "--data-format",
+                                        "bytes",
+                                        "--no-shuffle",
+                                        "--steps",
+                                        std::to_string(steps),
+                                        "--log-file",
+                                        folder + "/log.jsonl"};
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  Outcome outcome = execute(arguments);
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  return steps == 0 ? std::vector<double>() : readLog(folder + "/log.jsonl").losses;
+}
+
+/// Prints OK where transformers loads `folder` without a key too many or too few, as the weights of `same`.
+constexpr const char *kLoadSame = R"(
+import sys
+try:
+    import torch, transformers
+except ImportError as missing:
+    print("SKIP", missing); sys.exit(77)
+load = lambda folder: transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+(model, info), (same, _) = load(sys.argv[1]), load(sys.argv[2])
+assert not info["missing_keys"] and not info["unexpected_keys"] and not info["mismatched_keys"], info
+expected = same.state_dict()
+assert model.state_dict().keys() == expected.keys()
+assert all(torch.equal(value, expected[name]) for name, value in model.state_dict().items())
+print("OK")
+)";
+
+class SavedExperts : public testing::TestWithParam<const char *> {};
+
+/// A tensor for each matrix of each expert, in several files, is read by ranks that have some of it each, and saved as
+/// it was read; training from it has the bits of training from one tensor for all experts.
+TEST_P(SavedExperts, ThatWereStoredApartAreStoredApart) {
+  const std::string family = GetParam(), together = model("families/" + family), apart = together + "-apart";
+  const std::vector<std::string> split = {
+      "--loss", "causal_lm", "--dim", "seq=16", "--zero", "3", "--stage3-param-persistence-threshold", "0"};
+  const std::string first = compile(together, "formats-together-" + family, 2, 1, 2, split),
+                    second = compile(apart, "formats-apart-" + family, 2, 1, 2, split), text = smallText();
+  const std::vector<double> losses = lossesOf(second, text, 4);
+  EXPECT_EQ(losses.size(), 4U);
+  EXPECT_EQ(losses, lossesOf(first, text, 4));
+
+  const std::string saved = second + "/same";
+  lossesOf(second, text, 0, {"--save-weights", saved});
+  auto after = readSafeTensors(saved + "/model.safetensors");
+  size_t count = 0, experts = 0;
+  for (const fs::directory_entry &entry : fs::directory_iterator(apart)) {
+    if (entry.path().extension() != ".safetensors")
+      continue;
+    for (const auto &[name, tensor] : readSafeTensors(entry.path().string())) {
+      ++count;
+      if (name.find(".experts.") == std::string::npos)
+        continue;
+      ASSERT_TRUE(after.count(name)) << name;
+      EXPECT_EQ(tensor.shape, after.at(name).shape) << name;
+      EXPECT_EQ(tensor.values, after.at(name).values) << name;
+      ++experts;
+    }
+  }
+  EXPECT_EQ(after.size(), count);
+  EXPECT_GE(experts, 12U);
+
+  const Outcome outcome = executePython(kLoadSame, {saved, together});
+  if (outcome.status == 77)
+    GTEST_SKIP() << "transformers: " << outcome.output << " (HYC_TEST_PYTHON names a Python that has it)";
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, SavedExperts, testing::Values("mixtral", "qwen3_moe"),
+                         [](const auto &info) { return std::string(info.param); });
+
 /// `--weights` starts any model from a checkpoint, here one by torch.export from the folder that hyc saved.
 TEST(SavedWeights, StartAnotherModel) {
   std::string first = compile("gpt2-formats", "formats-first", 1, 1, 1), weights = first + "/trained";

@@ -68,6 +68,21 @@ TEST(Adapters, OfFusedWeightsTrainAsOneDevice) {
   expectMeshToTrainAlike(kGpt2, over(options, {"tp2dp2", 2, 1, 2, 3}), expected);
 }
 
+/// A third parameter for each layer, and lengths of which both splits leave a part.
+TEST(Adapters, WithMagnitudesTrainAsOneDevice) {
+  for (const auto &[model, targets] : {std::pair(&kLlama, &kOfLlama), std::pair(&kGpt2, &kOfGpt2)}) {
+    hyc::Plan options = adapted(*model, *targets);
+    options.adapters->variant = "dora";
+    const OneDevice expected(*model, 1, options);
+    size_t magnitudes = 0;
+    for (const auto &[name, gradient] : expected.gradients)
+      magnitudes += llvm::StringRef(name).ends_with(hyc::kMagnitudeName);
+    EXPECT_GE(magnitudes, 2 * targets->size());
+    expectMeshToTrainAlike(*model, over(options, {"tp2dp2", 2, 1, 2, 0}), expected);
+    expectMeshToTrainAlike(*model, over(options, {"pp2tp2zero3", 2, 2, 2, 3, "layer"}), expected);
+  }
+}
+
 struct Quantized {
   const Model &model;
   const std::vector<std::string> &targets;

@@ -46,7 +46,7 @@ TrainedModule::TrainedModule(const std::string &text, const std::string &pipelin
 }
 
 TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode,
-                             std::optional<int64_t> sequence)
+                             std::optional<int64_t> sequence, bool paddingMask)
     : TrainedModule() {
   hyc::ImportOptions options;
   options.mode = mode;
@@ -54,6 +54,7 @@ TrainedModule::TrainedModule(const std::string &path, int64_t samples, hyc::Mode
   hyc::HuggingFaceOptions folder;
   folder.batch = samples;
   folder.sequence = sequence;
+  folder.paddingMask = paddingMask;
   llvm::StringRef name = path;
   llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> imported =
       name.ends_with(".json")  ? hyc::importHuggingFace(*context, path, folder)

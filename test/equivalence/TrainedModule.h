@@ -22,9 +22,9 @@ public:
   /// Parses `text` and runs `pipeline` ("hyc-differentiate,hyc-attach-optimizer") on it.
   TrainedModule(const std::string &text, const std::string &pipeline);
   /// Imports an ONNX file, a torch.export archive or a Hugging Face config.json for a batch of `samples`, the latter of
-  /// `sequence` tokens.
+  /// `sequence` tokens, maybe with an input that tells tokens from padding.
   TrainedModule(const std::string &path, int64_t samples, hyc::ModelMode mode = hyc::ModelMode::AsExported,
-                std::optional<int64_t> sequence = kFolderSequence);
+                std::optional<int64_t> sequence = kFolderSequence, bool paddingMask = false);
   ~TrainedModule();
 
   /// Runs more passes.

@@ -8,6 +8,7 @@ export_gpt2.py makes gpt2-formats).
     qwen2    rank 4, alpha 8, of q_proj and v_proj
     llama    rank-stabilised, rank 4, alpha 6, of all linear layers; norm (the last one) is trained whole
     gpt2     rank 2, alpha 4, of c_attn, one weight for queries, keys and values, stored [in, out]
+    llama-dora, gpt2-dora   with a magnitude for each output (DoRA), rank 4 and 2, of layers with split and joined heads
 
 adapters/NAME/ is save_pretrained, adapter_model.safetensors with random numbers in A and B both, so that the first step
 tells both of them. adapters/NAME.reference.safetensors holds
@@ -21,7 +22,7 @@ adapters/NAME.KIND.safetensors, KIND being int8 or nf4, holds losses.adamw, and 
 layers have been quantised and dequantised by bitsandbytes 0.50.2 (its own functions on the CPU, its formulas for the
 double quantisation of nf4, in blocks of 64; Conv1D transposed, as transformers does it), all but the one that makes the output.
 
-Usage: export_adapters.py [-o FOLDER]
+Usage: export_adapters.py [NAME ...] [-o FOLDER]: all adapters, or these
        export_adapters.py --quantized [-o FOLDER]: the losses over quantised weights alone, of the adapters in FOLDER
        export_adapters.py --logits BASE [ADAPTER] [-o FILE]: what a folder, with an adapter that peft loads, makes of the
                    same two samples, as FILE.safetensors with one tensor "logits"
@@ -30,7 +31,6 @@ import argparse
 import pathlib
 import warnings
 
-import bitsandbytes
 import numpy
 import peft
 import safetensors.numpy
@@ -47,6 +47,8 @@ CONFIGS = {
     "llama": ("llama", dict(r=4, lora_alpha=6, target_modules="all-linear", use_rslora=True,
                             modules_to_save=["model.norm"])),
     "gpt2": ("gpt2-formats", dict(r=2, lora_alpha=4, target_modules=["c_attn"], fan_in_fan_out=True)),
+    "llama-dora": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "o_proj", "down_proj"], use_dora=True)),
+    "gpt2-dora": ("gpt2-formats", dict(r=2, lora_alpha=4, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True)),
 }
 
 
@@ -71,6 +73,7 @@ def logits_of(model):
 
 def dequantized(weight, kind):
     """Of a matrix [out, in]."""
+    import bitsandbytes  # only these need it
     if kind == "int8":
         codes, absmax, _ = bitsandbytes.functional.int8_vectorwise_quant(weight.clone())
         return bitsandbytes.functional.int8_vectorwise_dequant(codes, absmax)
@@ -149,12 +152,14 @@ def make(name, folder):
 
 def saved_parameters(model):
     """By the names that peft saves, without its prefix."""
-    return {name.removeprefix(PREFIX).replace(".default", "").replace(".modules_to_save", ""): parameter
+    return {name.removeprefix(PREFIX).replace(".default", "").replace(".modules_to_save", "").replace(
+        "magnitude_vector.weight", "magnitude_vector"): parameter
             for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="adapters to make; all of them by default")
     parser.add_argument("--logits", nargs="+", type=pathlib.Path, metavar="FOLDER", help="of a folder, with an adapter")
     parser.add_argument("--quantized", action="store_true", help="only the losses over quantised weights")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=HERE / "adapters")
@@ -171,7 +176,7 @@ def main():
         for name, kind in QUANTIZED:
             make_quantized(name, kind, options.output)
         return
-    for name in CONFIGS:
+    for name in options.names or CONFIGS:
         make(name, options.output)
 
 

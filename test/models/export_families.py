@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp and
-EncoderFamilies.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
+"""Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp,
+EncoderFamilies.cpp and EncoderDecoder.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
 with it.
 
 The committed files were made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread. hyc itself never runs this script.
 
     families/NAME/config.json        every key of the family's configuration, defaults too
     families/NAME/model.safetensors  the weights, as save_pretrained names them; of mixtures of experts, as the model does
+    families/NAME-apart/…            a mixture of experts once more, as transformers saves it: a tensor for each expert, in several files
     families/NAME.pt2.gz             torch.export of the same model, for 2 samples of 16 tokens, compressed
     families.reference.safetensors   tokens: int32 [STEPS, BATCH, 17]; of each NAME.logits, f32, those of the first two samples'
                                      first 16 tokens, and NAME.losses, f32 [STEPS], transformers' own of each step's BATCH samples,
                                      before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
-                                     of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too
+                                     of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too;
+                                     of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers;
+                                     of samples that are padded NAME.attention_mask
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -105,16 +108,21 @@ FAMILIES = {
 }
 
 
+APART = ("mixtral", "qwen3_moe", "deepseek_v3")
+
 TEXT = dict(without(SIZES, "num_key_value_heads"), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 IMAGES = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, image_size=12, patch_size=4, num_labels=5)
 
 # NAME: (the class's name, settings)
 ENCODERS = {
     "bert": ("BertForMaskedLM", dict(TEXT, pad_token_id=3, type_vocab_size=3)),
+    "bert-some": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # of whose labels most are -100, as of words that are not masked
+    "bert-padded": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # with attention_mask, and labels of the tokens alone
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
     "modernbert": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
+    "modernbert-padded": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
     "modernbert-classes": ("ModernBertForSequenceClassification", dict(
         without(SIZES, "num_key_value_heads"), pad_token_id=0, num_labels=5, classifier_pooling="mean", classifier_bias=True,
         attention_bias=True, mlp_bias=True, classifier_activation="relu", local_attention=64)),
@@ -122,6 +130,15 @@ ENCODERS = {
     "vit-plain": ("ViTForImageClassification", dict(IMAGES, qkv_bias=False, num_channels=1)),
 }
 LABELS = 5
+
+PAIR = dict(vocab_size=17, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4, relative_attention_num_buckets=8,
+            relative_attention_max_distance=12, dropout_rate=0.0)
+
+# NAME: (the class's name, settings), of an encoder and a decoder
+PAIRS = {
+    "t5": ("T5ForConditionalGeneration", dict(PAIR, num_decoder_layers=1)),
+    "t5-gated": ("T5ForConditionalGeneration", dict(PAIR, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+}
 
 
 def class_of(name):
@@ -134,17 +151,21 @@ def class_of(name):
 
 
 def build(name):
-    class_name, settings = (FAMILIES | ENCODERS)[name]
+    class_name, settings = (FAMILIES | ENCODERS | PAIRS)[name]
     model_class = class_of(class_name)
     # OPT's, Bloom's and Falcon's own code asks what the others' does not.
     ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2) if name in FAMILIES else dict(initializer_range=0.2)
+    if name in PAIRS:
+        ids = dict(decoder_start_token_id=0, use_cache=False)
     if class_name == "OPT":
         ids["init_std"] = ids.pop("initializer_range")
     torch.manual_seed(1)
     # gemma2 and gpt_oss have no sdpa
-    implementation = "sdpa" if class_name not in ("Gemma2", "GptOss", "Bloom") else "eager"
+    implementation = "sdpa" if class_name not in ("Gemma2", "GptOss", "Bloom", "T5ForConditionalGeneration") else "eager"
     config = model_class.config_class(**{**ids, **settings}, attn_implementation=implementation)
     model = model_class(config).eval()
+    if name == "t5-gated":  # as the files of T5 1.1 have it, whatever this transformers makes of a configuration
+        model.lm_head.weight = torch.nn.Parameter(0.2 * torch.randn(model.lm_head.weight.shape))
     with torch.no_grad():
         for parameter in list(model.parameters()) + [value for key, value in model.named_buffers() if "correction" in key]:
             if parameter.dim() == 1 or not parameter.any() or (parameter == 1).all():
@@ -159,6 +180,8 @@ def write_folder(model, folder):
         # As the model has them: save_pretrained would give every expert its own.
         tensors = {name: value.contiguous() for name, value in model.state_dict().items()}
         safetensors.torch.save_file(tensors, folder / "model.safetensors")
+    elif folder.name in PAIRS:
+        safetensors.torch.save_file(dict(model.named_parameters()), folder / "model.safetensors")
     else:
         with tempfile.TemporaryDirectory() as written:
             model.save_pretrained(written)
@@ -169,6 +192,16 @@ def write_folder(model, folder):
             tensors = {re.sub(r"LayerNorm\.\w+$", lambda found: old[found[0]], name): value for name, value in tensors.items()}
             safetensors.torch.save_file(tensors, folder / "model.safetensors")
     model.config.to_json_file(folder / "config.json", use_diff=False)
+
+
+def write_apart(name, folder):
+    """The values of the family's folder, as transformers saves a model that was made and not loaded."""
+    model = build(name)
+    model.load_state_dict(safetensors.torch.load_file(folder.parent / name / "model.safetensors"))
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder, max_shard_size="20KB")
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    shutil.copy(folder.parent / name / "config.json", folder)
 
 
 def write_archive(model, path, name, sample):
@@ -189,24 +222,38 @@ def samples_of(name, model, tokens):
     inputs = tokens[..., :-1].long()
     if name in FAMILIES:
         return "input_ids", inputs, inputs, {}
+    if name in PAIRS:
+        answers = tokens.flip(0)[..., 1:].contiguous()
+        behind = torch.cat([torch.zeros_like(answers[..., :1]), answers[..., :-1]], -1)
+        return "input_ids", inputs, answers.long(), {f"{name}.labels": answers.numpy(), f"{name}.decoder_input_ids": behind.numpy()}
     generator = torch.Generator().manual_seed(2)
     config = model.config
     labels = tokens[..., 1:] if "MaskedLM" in ENCODERS[name][0] else torch.randint(
         0, LABELS, (STEPS, BATCH), dtype=torch.int32, generator=generator)
-    told = {f"{name}.labels": labels.contiguous().numpy()}
+    told = {}
+    if name == "bert-some":
+        labels = torch.where(torch.rand(labels.shape, generator=generator) < 0.7, -100, labels)
+    if name.endswith("-padded"):
+        mask = (torch.arange(SEQUENCE) < torch.randint(5, SEQUENCE + 1, (STEPS, BATCH, 1), generator=generator)).int()
+        labels = torch.where(mask == 0, -100, labels)
+        told[f"{name}.attention_mask"] = mask.numpy()
+    told[f"{name}.labels"] = labels.contiguous().numpy()
     if hasattr(config, "image_size"):
         inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
         return "pixel_values", inputs, labels.long(), told | {f"{name}.pixels": inputs.numpy()}
     return "input_ids", inputs, labels.long(), told
 
 
-def compute(model, name, inputs, labels):
+def compute(model, name, inputs, labels, told):
+    masks = next((torch.from_numpy(value).long() for key, value in told.items() if key.endswith("attention_mask")), None)
+    masked = lambda step, samples: {} if masks is None else {"attention_mask": masks[step, :samples]}
     with torch.no_grad():
-        logits = model(**{name: inputs[0, :2]}).logits
+        behind = {"decoder_input_ids": torch.from_numpy(value[0, :2]).long() for key, value in told.items() if "decoder" in key}
+        logits = model(**{name: inputs[0, :2]}, **behind, **masked(0, 2)).logits
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     losses = []
-    for batch, answers in zip(inputs, labels):
-        loss = model(**{name: batch}, labels=answers).loss
+    for step, (batch, answers) in enumerate(zip(inputs, labels)):
+        loss = model(**{name: batch}, labels=answers, **masked(step, BATCH)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -222,12 +269,15 @@ def main(names):
     torch.manual_seed(0)
     tokens = torch.randint(0, SIZES["vocab_size"], (STEPS, BATCH, SEQUENCE + 1), dtype=torch.int32)
     reference["tokens"] = tokens.numpy()
-    for name in names or FAMILIES | ENCODERS:
+    for name in names or FAMILIES | ENCODERS | PAIRS:
         model = build(name)
         input_name, inputs, labels, told = samples_of(name, model, tokens)
         write_folder(model, HERE / "families" / name)
-        write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
-        logits, losses = compute(model, input_name, inputs, labels)
+        if name in APART:
+            write_apart(name, HERE / "families" / f"{name}-apart")
+        if name not in PAIRS and not name.endswith(("-some", "-padded")):
+            write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
+        logits, losses = compute(model, input_name, inputs, labels, told)
         reference |= told
         reference[f"{name}.logits"], reference[f"{name}.losses"] = logits.numpy(), losses.numpy()
         print(name, *(f"{loss:.4f}" for loss in losses))

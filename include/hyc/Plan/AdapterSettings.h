@@ -36,6 +36,8 @@ struct AdapterSettings {
 
   /// The factor of what A and B make: alpha / rank, and of rank-stabilised adapters alpha / √rank.
   double scale() const;
+  /// Whether the length of each output's weights is a parameter, beside A and B for their direction (DoRA).
+  bool hasMagnitudes() const { return variant == "dora"; }
 };
 
 } // namespace hyc

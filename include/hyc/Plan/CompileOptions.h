@@ -15,6 +15,7 @@ struct CompileOptions : Plan {
   /// Where parameters start: read, initialise-missing, initialise, or the path of a checkpoint.
   Setting<std::string> weights = "read";
   Setting<std::string> mode = "exported"; ///< exported, train or evaluate: see hyc::ModelMode
+  Setting<bool> paddingMask = false;      ///< an encoder's folder tells tokens from padding by an input
   Setting<bool> keepMerged = false;       ///< tensors that an exporter merged stay one parameter
 
   // Files that decide; empty: none

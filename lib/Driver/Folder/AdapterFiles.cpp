@@ -52,7 +52,7 @@ AdapterFacts hyc::collectAdapters(ModuleOp module, const AdapterSettings &settin
   llvm::StringSet<> trained;
   for (auto param : module.getOps<ParamOp>()) {
     StringRef name = param.getSymName();
-    if (!adapterRankDim(param)) {
+    if (!isOfAdapter(param)) {
       if (param.getFrozen())
         continue;
       trained.insert(moduleOf(name));
@@ -64,7 +64,7 @@ AdapterFacts hyc::collectAdapters(ModuleOp module, const AdapterSettings &settin
   }
   // peft saves modules, with all that is in them.
   for (auto param : module.getOps<ParamOp>())
-    if (!adapterRankDim(param) && trained.contains(moduleOf(param.getSymName())))
+    if (!isOfAdapter(param) && trained.contains(moduleOf(param.getSymName())))
       facts.whole.push_back(param.getSymName().str());
   llvm::sort(facts.layers, [](const auto &a, const auto &b) { return a.path < b.path; });
   return facts;
@@ -76,6 +76,7 @@ std::string hyc::describeAdapter(const AdapterFacts &facts) {
     layers.push_back(json::Object{{"path", layer.path}, {"inputs_first", layer.inputsFirst}});
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(json::Object{{"scale", facts.settings.scale()},
+                                                             {"magnitudes", facts.settings.hasMagnitudes()},
                                                              {"layers", std::move(layers)},
                                                              {"whole", json::Array(facts.whole)},
                                                              {"tied", json::Array(facts.tied)}});
@@ -107,7 +108,7 @@ std::string hyc::adapterConfig(const AdapterFacts &facts, const std::string &bas
                       {"lora_alpha", facts.settings.alpha},
                       {"lora_dropout", 0.0},
                       {"use_rslora", facts.settings.variant == "rslora"},
-                      {"use_dora", false},
+                      {"use_dora", facts.settings.hasMagnitudes()},
                       {"bias", "none"},
                       {"fan_in_fan_out", isInputsFirst},
                       {"init_lora_weights", true},

@@ -45,10 +45,10 @@ struct OtherwiseKey {
 } // namespace
 
 /// Keys that have to be false, null, or empty.
-static constexpr OtherwiseKey kMustBeEmpty[] = {
-    {"use_dora", "false"},       {"use_qalora", "false"},       {"rank_pattern", "{}"},
-    {"alpha_pattern", "{}"},     {"layer_replication", "null"}, {"target_parameters", "null"},
-    {"megatron_config", "null"}, {"lora_bias", "false"},        {"trainable_token_indices", "null"}};
+static constexpr OtherwiseKey kMustBeEmpty[] = {{"use_qalora", "false"},       {"rank_pattern", "{}"},
+                                                {"alpha_pattern", "{}"},       {"layer_replication", "null"},
+                                                {"target_parameters", "null"}, {"megatron_config", "null"},
+                                                {"lora_bias", "false"},        {"trainable_token_indices", "null"}};
 
 static bool isEmpty(const JsonValue &value) {
   if (value.isNull() || value.getBool() == false)
@@ -84,8 +84,13 @@ static Error readConfig(StringRef path, AdapterSettings &settings) {
   if (reader->has("lora_alpha"))
     if (Error error = reader->read("lora_alpha", settings.alpha, 1e-9, AdapterSettings::kMostAlpha))
       return error;
-  const JsonValue *stabilised = config->get("use_rslora");
-  settings.variant = stabilised && stabilised->getBool() == true ? "rslora" : "lora";
+  auto isTrue = [&](StringRef key) {
+    const JsonValue *value = config->get(key);
+    return value && value->getBool() == true;
+  };
+  settings.variant = isTrue("use_dora") ? "dora" : isTrue("use_rslora") ? "rslora" : "lora";
+  if (isTrue("use_dora") && isTrue("use_rslora"))
+    return refuseAt(path, *config->get("use_rslora"), "use_rslora", "false beside \"use_dora\", which is what hyc has");
   return Error::success();
 }
 
@@ -141,6 +146,11 @@ Error hyc::resolveAdapters(CompileOptions &options) {
     if (values->getTensors().count(other) == 0)
       return makeError(ExitCode::Data, "--lora: " + inFolder(text, kValues) + ": has \"" + stored + "\", but no \"" +
                                            other + "\"; expected both of each adapted layer");
+    const bool hasLengths = values->getTensors().count((path + kMagnitudeName).str()) != 0;
+    if (isInner && hasLengths != settings.hasMagnitudes())
+      return makeError(ExitCode::Data, "--lora: " + inFolder(text, kValues) + ": has " + (hasLengths ? "a" : "no") +
+                                           " \"" + path + kMagnitudeName + "\", but its " + kConfig +
+                                           " says \"use_dora\": " + (hasLengths ? "false" : "true"));
     if (isInner)
       settings.targets.push_back(nameIn(path).str());
   }
@@ -194,7 +204,8 @@ private:
     llvm::sys::path::remove_dots(path);
     auto file = FileAttr::get(module.getContext(), path, tensor.stored.offset);
     StringRef layer = name;
-    bool isOfAdapter = layer.consume_back(kInnerName) || layer.consume_back(kOuterName);
+    bool isOfAdapter =
+        layer.consume_back(kInnerName) || layer.consume_back(kOuterName) || layer.consume_back(kMagnitudeName);
     ParamOp param = params.lookup(isOfAdapter ? (layer + ".weight").str() : name.str());
     if (!param)
       return fail("is an adapter of another model: it has \"" + tensor.stored.name + "\", but this model has no \"" +

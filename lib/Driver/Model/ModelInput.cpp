@@ -50,6 +50,7 @@ static Error configBatchError(const CompileOptions &options, StringRef input, in
 /// Sizes of a config.json's two dimensions.
 static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options) {
   HuggingFaceOptions result;
+  result.paddingMask = *options.paddingMask;
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
   if (*options.weights != "read")
     result.weights =
@@ -68,10 +69,14 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
   return result;
 }
 
-/// Reads the file by the kind that its name says.
+/// Reads the file by the kind that its name says. `names`: see importHuggingFace; nothing of other kinds.
 static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const DiagnosticCollector &diagnostics,
-                                                   const CompileOptions &options, StringRef path, bool forEvaluation) {
+                                                   const CompileOptions &options, StringRef path, bool forEvaluation,
+                                                   StartOptions *names = nullptr) {
   FailureOr<OwningOpRef<ModuleOp>> module = failure();
+  if (*options.paddingMask && !path.ends_with(".json"))
+    return usageError("--padding-mask is of Hugging Face folders; '" + options.input +
+                      "' has the inputs that it was written with");
   if (path.ends_with(".onnx") || path.ends_with(".pt2")) {
     Expected<ImportOptions> import = importOptions(options, forEvaluation);
     if (!import)
@@ -81,7 +86,7 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
     Expected<HuggingFaceOptions> import = configOptions(options);
     if (!import)
       return import.takeError();
-    module = importHuggingFace(context, path, *import);
+    module = importHuggingFace(context, path, *import, names);
   } else if (path.ends_with(".mlir")) {
     if (*options.mode != "exported")
       return usageError("--mode says how a model file is read; '" + options.input + "' is text, and is as it is");
@@ -122,11 +127,13 @@ Error hyc::addEvaluation(ModuleOp module, const DiagnosticCollector &diagnostics
 }
 
 /// Replaces the initial values by those of `--weights PATH`.
-static Error readCheckpoint(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options) {
+static Error readCheckpoint(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options,
+                            const StartOptions &names) {
   Expected<Checkpoint> checkpoint = Checkpoint::open(*options.weights);
   if (!checkpoint)
     return makeError(ExitCode::Data, "--weights: " + llvm::toString(checkpoint.takeError()));
-  return failed(startFromCheckpoint(module, *checkpoint)) ? diagnostics.failure(ExitCode::Data) : Error::success();
+  return failed(startFromCheckpoint(module, *checkpoint, names)) ? diagnostics.failure(ExitCode::Data)
+                                                                 : Error::success();
 }
 
 /// The text of a Hugging Face folder's config.json, which goes with saved weights; nothing of other models.
@@ -184,7 +191,9 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
           "'" + options.input +
           "' is a folder without a config.json; expected a file .onnx or .pt2, .mlir text, or a model's folder");
   }
-  Expected<OwningOpRef<ModuleOp>> module = importModel(context, diagnostics, options, path, options.evaluates());
+  StartOptions names;
+  Expected<OwningOpRef<ModuleOp>> module =
+      importModel(context, diagnostics, options, path, options.evaluates(), &names);
   if (!module)
     return module.takeError();
   ModelInput result;
@@ -195,7 +204,7 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
   if (StringRef(path).ends_with(".mlir") && failed(verification.run(*result.module)))
     return diagnostics.failure(ExitCode::Data);
   if (startsFromCheckpoint(options))
-    if (Error error = readCheckpoint(*result.module, diagnostics, options))
+    if (Error error = readCheckpoint(*result.module, diagnostics, options, names))
       return error;
   result.configText = readConfigText(path);
   if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))

@@ -28,10 +28,14 @@ public:
 private:
   Location loc() { return FileLineColLoc::get(module.getContext(), checkpoint.getPath(), 0, 0); }
   void matchExactly();
+  void matchParts();
+  bool takeParts(ParamOp param);
+  std::string whyUnfit(ParamOp param, const StoredParts &parts, ArrayRef<const CheckpointTensor *> found);
   void matchBySuffix();
   void matchTied();
   void take(ParamOp param, const CheckpointTensor &tensor);
   bool fits(ParamOp param, const CheckpointTensor &tensor);
+  FileAttr placeOf(ParamOp param, const CheckpointTensor &tensor);
   Type typeOf(const CheckpointTensor &tensor);
   SmallVector<StringRef> leftOver() const;
   LogicalResult reportMissing();
@@ -45,6 +49,7 @@ private:
   SmallVector<ParamOp> open; ///< parameters that have nothing yet, in the module's order
   llvm::StringSet<> taken;   ///< tensors
   std::vector<std::string> misshapen;
+  std::vector<std::string> incomplete; ///< what is wrong with those that are stored in parts
   SmallVector<std::pair<FileAttr, Type>> storedTypes;
 };
 } // namespace
@@ -83,6 +88,11 @@ void Start::take(ParamOp param, const CheckpointTensor &tensor) {
     misshapen.push_back(line);
     return;
   }
+  param.setInitAttr(placeOf(param, tensor));
+}
+
+/// Notes the type of what is there.
+FileAttr Start::placeOf(ParamOp param, const CheckpointTensor &tensor) {
   SmallString<128> path(tensor.file);
   if (!options.relative) {
     path = checkpoint.getFolder();
@@ -91,9 +101,9 @@ void Start::take(ParamOp param, const CheckpointTensor &tensor) {
     llvm::sys::path::remove_dots(path);
   }
   auto file = FileAttr::get(module.getContext(), path, tensor.stored.offset);
-  param.setInitAttr(file);
   if (Type stored = typeOf(tensor); stored != param.getTensorType().getElementType())
     storedTypes.push_back({file, stored});
+  return file;
 }
 
 void Start::matchExactly() {
@@ -109,6 +119,70 @@ void Start::matchExactly() {
       take(param, found->second);
   }
   open = rest;
+}
+
+/// What is wrong with the tensors of these names, null where there is none; nothing where they are as they must be.
+std::string Start::whyUnfit(ParamOp param, const StoredParts &parts, ArrayRef<const CheckpointTensor *> found) {
+  std::string line;
+  llvm::raw_string_ostream os(line);
+  const std::string whole = "parameter \"" + param.getSymName().str() + "\"",
+                    count = std::to_string(parts.names.size());
+  const size_t missing = llvm::count(found, nullptr);
+  if (missing != 0) {
+    StringRef first = parts.names[llvm::find(found, nullptr) - found.begin()];
+    os << "\"" << first << "\" " << spell(parts.shape) << " is not there"
+       << (missing > 1 ? ", nor " + std::to_string(missing - 1) + " more" : "") << " of the " << count
+       << " tensors that " << whole << " is made of";
+    if (std::string nearest = nearestName(first, leftOver()).str(); !nearest.empty())
+      os << "; the nearest that is left is \"" << nearest << "\"";
+    return line;
+  }
+  for (const CheckpointTensor *tensor : found) {
+    Type stored = typeOf(*tensor);
+    if (tensor->stored.shape == parts.shape && stored && canStartFrom(param.getTensorType().getElementType(), stored))
+      continue;
+    os << "\"" << tensor->stored.name << "\" is " << tensor->stored.type << " " << spell(tensor->stored.shape)
+       << ", expected " << spell(parts.shape) << " of floating point, as of all " << count << " tensors that " << whole
+       << " is made of";
+    return line;
+  }
+  if (checkpoint.getTensors().count(parts.following))
+    os << "\"" << parts.following << "\" is one more than the " << count << " tensors that " << whole << " is made of";
+  return line;
+}
+
+/// Whether any of the parameter's parts is there; its values are these then, or what is wrong is noted.
+bool Start::takeParts(ParamOp param) {
+  const SmallVector<int64_t> shape = param.getLogicalShape();
+  const StoredParts parts = options.storedParts(param.getSymName(), shape);
+  SmallVector<const CheckpointTensor *> found;
+  for (const std::string &name : parts.names) {
+    auto tensor = checkpoint.getTensors().find(name);
+    found.push_back(tensor == checkpoint.getTensors().end() ? nullptr : &tensor->second);
+  }
+  if (llvm::all_of(found, [](const CheckpointTensor *tensor) { return !tensor; }))
+    return false;
+  if (std::string unfit = whyUnfit(param, parts, found); !unfit.empty()) {
+    incomplete.push_back(std::move(unfit));
+    return true;
+  }
+  SmallVector<PartAttr> attributes;
+  for (const CheckpointTensor *tensor : found)
+    attributes.push_back(
+        PartAttr::get(module.getContext(), tensor->stored.name, tensor->stored.shape, placeOf(param, *tensor)));
+  param.setInitAttr(PartsAttr::get(module.getContext(), attributes));
+  return true;
+}
+
+void Start::matchParts() {
+  if (!options.storedParts)
+    return;
+  // All of them first, so that none is left over to another.
+  for (ParamOp param : open)
+    for (const std::string &name : options.storedParts(param.getSymName(), param.getLogicalShape()).names)
+      if (checkpoint.getTensors().count(name))
+        taken.insert(name);
+  llvm::erase_if(open, [&](ParamOp param) { return takeParts(param); });
 }
 
 /// `name` after each of its dots: every suffix of whole components.
@@ -200,6 +274,7 @@ void Start::report(ArrayRef<std::string> lines, InFlightDiagnostic diagnostic) {
 
 LogicalResult Start::reportMissing() {
   std::vector<std::string> lines = misshapen;
+  llvm::append_range(lines, incomplete);
   SmallVector<StringRef> others = leftOver();
   size_t missing = options.mayMiss ? 0 : open.size();
   for (ParamOp param : ArrayRef<ParamOp>(open).take_front(missing)) {
@@ -211,8 +286,12 @@ LogicalResult Start::reportMissing() {
   }
   if (lines.empty())
     return success();
-  report(lines, emitError(loc()) << missing << " of the model's tensors missing, " << misshapen.size()
-                                 << " of another shape or type, " << others.size() << " left over");
+  report(
+      lines,
+      emitError(loc()) << missing << " of the model's tensors missing, " << misshapen.size()
+                       << " of another shape or type, "
+                       << (incomplete.empty() ? "" : std::to_string(incomplete.size()) + " in parts that do not fit, ")
+                       << others.size() << " left over");
   return failure();
 }
 
@@ -231,6 +310,7 @@ void Start::reportExtra() {
 
 LogicalResult Start::run() {
   matchExactly();
+  matchParts();
   matchBySuffix();
   matchTied();
   if (failed(reportMissing()))

@@ -158,7 +158,7 @@ double DecoderBuilder::scoreScale(int64_t layer) const {
 }
 
 Value DecoderBuilder::attend(const std::string &path, const Heads &heads, int64_t layer) {
-  if (config.scoreCap || config.has(kAlibi) || config.has(kSinks) || isWindowed(layer) ||
+  if (config.scoreCap || mask || config.has(kAlibi) || config.has(kSinks) || isWindowed(layer) ||
       shapeOf(heads.k) != shapeOf(heads.v))
     return attendWrittenOut(path, heads, layer);
   const UnitAttr causal = config.has(kSeesAll) ? UnitAttr() : params.getUnitAttr();
@@ -247,6 +247,14 @@ Value DecoderBuilder::attendWrittenOut(const std::string &path, const Heads &hea
   if (!config.has(kSeesAll) || isWindowed(layer)) {
     Value seen = spread(path, visible(path, layer), shapeOf(scores), {2, 3});
     scores = make<SelectOp>(path, scores.getType(), seen, scores, splat(scores.getType(), kUnseen));
+  }
+  if (mask) {
+    Value isToken =
+        make<CompareOp>(path, booleans({batch, sequence}), ComparePredicate::ne, mask, splat(mask.getType(), 0));
+    Value seen = spread(path, isToken, shapeOf(scores), {0, 3});
+    // The least number: what is padding sees every key alike, and no number of it is none.
+    scores = make<SelectOp>(path, scores.getType(), seen, scores,
+                            splat(scores.getType(), std::numeric_limits<float>::lowest()));
   }
   Value shares = dropout(path, ".", probabilities(path, scores), config.attentionDropout);
   return einsum(path, "bhst,bthd->bshd", shares, repeatHeads(path, heads.v));

@@ -191,7 +191,14 @@ void DecoderBuilder::build() {
   SmallVector<int64_t> logits{batch, sequence, config.vocabulary};
   if (config.head && config.head->classifies)
     logits = {batch, config.labels};
-  Value input = beginTrain(config.has(kPatches) ? "pixel_values" : "input_ids", inputType(), logits);
+  SmallVector<std::pair<StringRef, RankedTensorType>> inputs{
+      {config.has(kPatches) ? "pixel_values" : "input_ids", inputType()}};
+  if (config.has(kTakesMask))
+    inputs.push_back({"attention_mask", inputType()});
+  SmallVector<Value> values = beginTrain(inputs, logits);
+  Value input = values.front();
+  if (config.has(kTakesMask))
+    mask = values.back();
   Value x = config.has(kPatches) ? embedPatches(input) : embed(input);
   makeTables();
   for (int64_t layer = 0; layer < config.layers; ++layer)

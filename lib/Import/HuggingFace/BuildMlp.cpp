@@ -142,8 +142,8 @@ Value DecoderBuilder::experts(const std::string &path, Value x) {
     return Value(make<AddOp>(own, out, ofRows));
   };
   Value in = reshaped(own, spread(own, x, apart, {0, 1, 3}), {rows, config.width});
-  Value hidden = gateExperts(own, product("gate_up_proj", in, config.width, 2 * inner), inner);
-  Value out = product("down_proj", hidden, inner, config.width);
+  Value hidden = gateExperts(own, product(kGatesAndUps, in, config.width, 2 * inner), inner);
+  Value out = product(kDowns, hidden, inner, config.width);
   Value shares = reshaped(own, routes.shares, {rows});
   out = make<MulOp>(own, out, spread(own, shares, {rows, config.width}, {0}));
   Value y = make<ReduceOp>(own, ReductionKind::sum, reshaped(own, out, apart), ArrayRef<int64_t>{2});

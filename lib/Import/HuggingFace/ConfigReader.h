@@ -16,6 +16,9 @@ namespace hyc {
 
 inline constexpr int64_t kMaxLayers = 100000, kMaxWidth = int64_t(1) << 20, kMaxPositions = int64_t(1) << 31;
 
+/// Whether a key says nothing about what any model computes: files, tokens, generation, other heads.
+bool isAboutOtherThings(llvm::StringRef key);
+
 class ConfigReader {
 public:
   /// `name` stands for the file in messages.

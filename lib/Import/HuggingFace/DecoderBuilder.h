@@ -93,6 +93,7 @@ private:
   const DecoderFamily &family;
   const DecoderNames &names;
   int64_t batch, sequence;
+  Value mask; ///< of kTakesMask: (batch, sequence), 0 for padding
   struct Tables {
     Value cos, sin;
   } tables, windowTables;

@@ -624,7 +624,10 @@ static constexpr DecoderFamily kMixtral{.type = "mixtral",
                                                    {"num_experts_per_tok", &DecoderConfig::chosen, 2}},
                                         .unsupported = {"output_router_logits", "router_jitter_noise"},
                                         .unread = {"router_aux_loss_coef"},
-                                        .stored = {{".mlp.", ".block_sparse_moe."}}};
+                                        .stored = {{".mlp.", ".block_sparse_moe."}},
+                                        .expertGate = "w1",
+                                        .expertUp = "w3",
+                                        .expertDown = "w2"};
 
 static constexpr DecoderFamily kQwen3Moe{
     .type = "qwen3_moe",
@@ -670,6 +673,7 @@ static constexpr DecoderFamily kGptOss{
                {"num_experts_per_tok|experts_per_token", &DecoderConfig::chosen, 4}},
     .unsupported = {"output_router_logits"},
     .unread = {"router_aux_loss_coef", "initial_context_length"},
+    .expertGate = "",
     .readOwn = readGptOss};
 
 static constexpr DecoderFamily kDeepSeekV3{

@@ -91,6 +91,9 @@ struct StoredName {
   llvm::StringRef inModel = {}, inFile = {};
 };
 
+/// Weights of all experts, gates and what they open in one.
+inline constexpr llvm::StringLiteral kGatesAndUps = "gate_up_proj", kDowns = "down_proj";
+
 struct DecoderKeys {
   // The empty one: this family has none. "a|b": either.
   llvm::StringRef layers = "num_hidden_layers", heads = "num_attention_heads", keyHeads = "num_key_value_heads",
@@ -182,6 +185,8 @@ struct DecoderFamily {
   /// Keys of transformers' configuration that change nothing here.
   llvm::StringRef unread[8] = {};
   StoredName stored[8] = {};
+  /// What files call each expert's matrices; the empty ones: they have them as the model does.
+  llvm::StringRef expertGate = "gate_proj", expertUp = "up_proj", expertDown = "down_proj";
   llvm::ArrayRef<ModelHead> heads = {}; ///< by the architectures of the file; the first where it names none
   /// What no row of this kind says.
   llvm::LogicalResult (*readOwn)(ConfigReader &, DecoderConfig &) = nullptr;

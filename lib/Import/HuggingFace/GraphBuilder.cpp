@@ -11,13 +11,22 @@ Attribute GraphBuilder::normal(double stddev) {
 Attribute GraphBuilder::fill(double value) { return FillAttr::get(params.getContext(), params.getF64FloatAttr(value)); }
 
 Value GraphBuilder::beginTrain(StringRef input, RankedTensorType inputType, ArrayRef<int64_t> logits) {
-  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(inputType, type(logits)));
-  func.setArgAttr(0, "hyc.input", params.getStringAttr(input));
+  return beginTrain({{input, inputType}}, logits).front();
+}
+
+SmallVector<Value> GraphBuilder::beginTrain(ArrayRef<std::pair<StringRef, RankedTensorType>> inputs,
+                                            ArrayRef<int64_t> logits) {
+  SmallVector<Type> types;
+  for (auto [name, type] : inputs)
+    types.push_back(type);
+  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(types, type(logits)));
+  for (auto [index, input] : llvm::enumerate(inputs))
+    func.setArgAttr(static_cast<unsigned>(index), "hyc.input", params.getStringAttr(input.first));
   func.setResultAttr(0, "hyc.output", params.getStringAttr("logits"));
   params.setInsertionPoint(func);
   Block &block = func.getBody().empty() ? *func.addEntryBlock() : func.getBody().front();
   ops.setInsertionPointToEnd(&block);
-  return block.getArgument(0);
+  return SmallVector<Value>(block.getArguments());
 }
 
 void GraphBuilder::endTrain(Value logits) { ReturnOp::create(ops, module.getLoc(), logits); }

@@ -22,6 +22,9 @@ protected:
 
   /// @train(INPUT) -> logits; the input.
   Value beginTrain(llvm::StringRef input, mlir::RankedTensorType inputType, llvm::ArrayRef<int64_t> logits);
+  /// Of several inputs, in that order.
+  llvm::SmallVector<Value> beginTrain(llvm::ArrayRef<std::pair<llvm::StringRef, mlir::RankedTensorType>> inputs,
+                                      llvm::ArrayRef<int64_t> logits);
   void endTrain(Value logits);
 
   /// Declares the parameter `name` and reads it. `logical`: its shape for the model, where `shape` factors it.

@@ -1,6 +1,7 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
 
+#include "EncoderDecoder.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Decoder.h"
@@ -15,6 +16,13 @@ using namespace hyc;
 static constexpr uint64_t kMaxConfigBytes = uint64_t(16) << 20;
 /// Sizes of tensors must stay far from the limits of 64 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 50;
+/// Tokens of a model whose positions are distances: a table has one row for each.
+static constexpr int64_t kMostDistant = int64_t(1) << 20;
+
+/// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
+static bool isComputed(StringRef name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
 
 namespace {
 /// What the import asks of every architecture.
@@ -24,10 +32,14 @@ struct Architecture {
   StringRef positionsKey;
   llvm::unique_function<OwningOpRef<ModuleOp>(int64_t batch, int64_t sequence)> build;
   std::function<std::string(StringRef)> storedName;
+  std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
+  bool (*ignored)(StringRef stored) = isComputed;
 };
 } // namespace
 
 static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t batch, int64_t sequence) {
+  if (sequence > model.positions && model.positionsKey.empty())
+    return emitError(loc) << "dimension seq is " << sequence << ", expected at most " << model.positions;
   if (sequence > model.positions)
     return emitError(loc) << "dimension seq is " << sequence << ", expected at most \"" << model.positionsKey
                           << "\", which is " << model.positions;
@@ -40,9 +52,48 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
                         << " tokens, width " << model.width << ", vocabulary " << model.vocabulary;
 }
 
-static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path) {
-  FailureOr<DecoderConfig> config = readDecoder(context, text, path);
+/// An encoder and a decoder, whose samples are of as many tokens as it is told.
+static FailureOr<Architecture> readEncoderDecoder(MLIRContext &context, ConfigReader &reader) {
+  FailureOr<EncoderDecoderConfig> config = readEncoderDecoder(reader);
   if (failed(config))
+    return failure();
+  return Architecture{kMostDistant,
+                      config->vocabulary,
+                      config->width,
+                      std::max(config->inner, config->heads * config->headSize),
+                      /*isOfImages=*/false,
+                      /*positionsKey=*/"",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildEncoderDecoder(context, config, batch, sequence);
+                      },
+                      {},
+                      {},
+                      isRepeated};
+}
+
+/// Has the model take an input that tells tokens from padding.
+static LogicalResult addMask(ConfigReader &reader, DecoderConfig &config) {
+  if (!config.has(kSeesAll) || config.has(kPatches))
+    return reader.wrong("model_type", "an encoder of text for --padding-mask: of others samples fill their length");
+  if (config.averagesRows)
+    return reader.wrong("classifier_pooling", "\"cls\" for --padding-mask");
+  config.parts |= kTakesMask;
+  return success();
+}
+
+static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef text, StringRef path,
+                                                bool paddingMask) {
+  ConfigReader reader(context, path);
+  std::string type;
+  if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {})))
+    return failure();
+  const bool isPair = llvm::is_contained(encoderDecoderTypes(), type);
+  if (isPair && paddingMask)
+    return reader.wrong("model_type", "an encoder of text alone for --padding-mask"), failure();
+  if (isPair)
+    return readEncoderDecoder(context, reader);
+  FailureOr<DecoderConfig> config = readDecoder(context, text, path);
+  if (failed(config) || (paddingMask && failed(addMask(reader, *config))))
     return failure();
   int64_t widest = std::max({config->innerWidth(), 3 * config->width, config->heads * config->headSize});
   return Architecture{config->positions,
@@ -54,28 +105,18 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
                       [&context, config = *config](int64_t batch, int64_t sequence) {
                         return buildDecoder(context, config, batch, sequence);
                       },
-                      [config = *config](StringRef parameter) { return storedNameOf(config, parameter); }};
+                      [config = *config](StringRef parameter) { return storedNameOf(config, parameter); },
+                      [config = *config](StringRef parameter, ArrayRef<int64_t> shape) {
+                        return storedPartsOf(config, parameter, shape);
+                      }};
 }
 
-/// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
-static bool isComputed(StringRef name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
-}
-
-/// Older files have a tensor for each expert, and so has what transformers saves.
-static LogicalResult checkExperts(ModuleOp module, Location loc, const Checkpoint &checkpoint) {
-  for (ParamOp param : module.getOps<ParamOp>()) {
-    const std::string name = param.getSymName().str();
-    if (!StringRef(name).ends_with(".experts.gate_up_proj") || checkpoint.getTensors().count(name))
-      continue;
-    for (const auto &[each, tensor] : checkpoint.getTensors())
-      if (StringRef(each).contains(".experts.0."))
-        return emitError(loc)
-               << "has a tensor for each expert, such as \"" << each << "\", expected \"" << name
-               << "\" of all of them, as transformers has them in memory: load the folder there, and save "
-                  "model.state_dict() with safetensors.torch.save_file";
-  }
-  return success();
+static StartOptions namesOf(const Architecture &model) {
+  StartOptions start;
+  start.storedName = model.storedName;
+  start.storedParts = model.storedParts;
+  start.ignored = model.ignored;
+  return start;
 }
 
 static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef folder, const Architecture &model,
@@ -85,23 +126,19 @@ static LogicalResult startFromFolder(ModuleOp module, Location loc, StringRef fo
   llvm::Expected<Checkpoint> checkpoint = Checkpoint::open(folder);
   if (!checkpoint)
     return emitError(loc) << "its weights cannot be read: " << llvm::toString(checkpoint.takeError());
-  if (options.weights == FolderWeights::Read && failed(checkExperts(module, loc, *checkpoint)))
-    return failure();
-  StartOptions start;
+  StartOptions start = namesOf(model);
   start.relative = true;
   start.mayMiss = options.weights == FolderWeights::InitialiseMissing;
-  start.storedName = model.storedName;
-  start.ignored = isComputed;
   return startFromCheckpoint(module, *checkpoint, start);
 }
 
 FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, StringRef path,
-                                                        const HuggingFaceOptions &options) {
+                                                        const HuggingFaceOptions &options, StartOptions *names) {
   Location loc = FileLineColLoc::get(&context, path, 0, 0);
   auto buffer = openInputFile(path, kMaxConfigBytes);
   if (!buffer)
     return emitError(loc) << "cannot be read as a config.json: " << llvm::toString(buffer.takeError()), failure();
-  FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path);
+  FailureOr<Architecture> model = readArchitecture(context, (*buffer)->getBuffer(), path, options.paddingMask);
   if (failed(model))
     return failure();
   if (options.sequence && model->isOfImages)
@@ -115,6 +152,8 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (failed(checkSizes(loc, *model, options.batch, sequence)))
     return failure();
   context.loadDialect<HycDialect>();
+  if (names)
+    *names = namesOf(*model);
   OwningOpRef<ModuleOp> module = model->build(options.batch, sequence);
   StringRef folder = llvm::sys::path::parent_path(path);
   if (folder.empty())

@@ -1,5 +1,6 @@
 // config.json of a decoder or an encoder, by the row of its family: keys, defaults and ranges.
 #include "DecoderFamily.h"
+#include "EncoderDecoder.h"
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -85,6 +86,8 @@ static constexpr StringRef kAboutOtherThings[] = {"model_type",
 static constexpr StringRef kUnsupported[] = {"quantization_config",         "per_layer_config",    "is_encoder_decoder",
                                              "cross_attention_hidden_size", "tie_encoder_decoder", "pruned_heads"};
 
+bool hyc::isAboutOtherThings(StringRef key) { return llvm::is_contained(kAboutOtherThings, key); }
+
 static auto allFamilies() { return llvm::concat<const DecoderFamily>(decoderFamilies(), encoderFamilies()); }
 
 SmallVector<StringRef> hyc::decoderTypes() {
@@ -98,7 +101,8 @@ SmallVector<StringRef> hyc::decoderTypes() {
 static LogicalResult readType(ConfigReader &reader, std::string &type) {
   if (failed(reader.readString("model_type", type, {})))
     return failure();
-  const SmallVector<StringRef> types = decoderTypes();
+  SmallVector<StringRef> types = decoderTypes();
+  llvm::append_range(types, encoderDecoderTypes());
   if (llvm::is_contained(types, type))
     return success();
   const StringRef nearest = nearestName(type, types);
@@ -378,7 +382,7 @@ static LogicalResult readAll(ConfigReader &reader, DecoderConfig &config) {
     return failure();
   const StringRef aboutTurns[] = {"rope_parameters", "rope_scaling", config.family->keys.theta};
   reader.reportUnread(config.family->type, [&](StringRef key) {
-    return llvm::is_contained(kAboutOtherThings, key) || llvm::is_contained(config.family->unread, key) ||
+    return isAboutOtherThings(key) || llvm::is_contained(config.family->unread, key) ||
            (!turns && llvm::is_contained(aboutTurns, key));
   });
   return success();
@@ -408,6 +412,28 @@ std::string hyc::storedNameOf(const DecoderConfig &config, StringRef parameter) 
     if (size_t at = each.inModel.empty() ? std::string::npos : name.find(each.inModel); at != std::string::npos)
       name.replace(at, each.inModel.size(), each.inFile);
   return name;
+}
+
+StoredParts hyc::storedPartsOf(const DecoderConfig &config, StringRef parameter, ArrayRef<int64_t> shape) {
+  const DecoderFamily &family = *config.family;
+  const StringRef own = parameter.rsplit('.').first, name = parameter.rsplit('.').second;
+  const bool isGate = name == kGatesAndUps, isDown = name == kDowns;
+  if (family.expertGate.empty() || shape.size() != 3 || !(isGate || isDown) ||
+      !own.ends_with("." + family.names.experts.str()))
+    return {};
+  const std::string prefix = storedNameOf(config, (own + ".").str());
+  auto nameOf = [&](int64_t expert, StringRef matrix) {
+    return prefix + std::to_string(expert) + "." + matrix.str() + ".weight";
+  };
+  StoredParts parts;
+  const SmallVector<StringRef> matrices =
+      isGate ? SmallVector<StringRef>{family.expertGate, family.expertUp} : SmallVector<StringRef>{family.expertDown};
+  for (int64_t expert = 0; expert < shape[0]; ++expert)
+    for (StringRef matrix : matrices)
+      parts.names.push_back(nameOf(expert, matrix));
+  parts.shape = {shape[1] / static_cast<int64_t>(matrices.size()), shape[2]};
+  parts.following = nameOf(shape[0], matrices.front());
+  return parts;
 }
 
 StringRef hyc::positionsKeyOf(const DecoderConfig &config) { return config.family->keys.positions.split('|').first; }

@@ -1,5 +1,5 @@
-// #hyc.file, #hyc.normal, #hyc.uniform, #hyc.fill and dense initializers. Files are little-endian, and so must the
-// machine be.
+// #hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform, #hyc.fill and dense initializers. Files are little-endian, and so
+// must the machine be.
 #include "Values/Initializers.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -54,21 +54,29 @@ FailureOr<Tensor> hyc::interpreter::denseValue(Operation *op, Attribute attribut
 // Files
 //===----------------------------------------------------------------------===//
 
-template <typename T> static void readElements(std::ifstream &file, Tensor &tensor) {
-  std::vector<T> stored(tensor.getNumElements());
+namespace {
+/// Elements [first, first + count) of a tensor.
+struct Elements {
+  Tensor &tensor;
+  int64_t first, count;
+};
+} // namespace
+
+template <typename T> static void readElements(std::ifstream &file, const Elements &to) {
+  std::vector<T> stored(to.count);
   file.read(reinterpret_cast<char *>(stored.data()), static_cast<std::streamsize>(stored.size() * sizeof(T)));
-  dispatchStorage(tensor.getKind(), [&](auto zero) {
-    auto *data = tensor.mutableData<decltype(zero)>();
+  dispatchStorage(to.tensor.getKind(), [&](auto zero) {
+    auto *data = to.tensor.mutableData<decltype(zero)>() + to.first;
     for (size_t i = 0; i < stored.size(); ++i)
       data[i] = static_cast<decltype(zero)>(stored[i]);
   });
 }
 
-static void readHalfWidth(std::ifstream &file, ElementKind stored, Tensor &tensor) {
-  std::vector<uint16_t> bits(tensor.getNumElements());
+static void readHalfWidth(std::ifstream &file, ElementKind stored, const Elements &to) {
+  std::vector<uint16_t> bits(to.count);
   file.read(reinterpret_cast<char *>(bits.data()), static_cast<std::streamsize>(bits.size() * sizeof(uint16_t)));
   for (size_t i = 0; i < bits.size(); ++i)
-    tensor.set(static_cast<int64_t>(i), decodeHalfWidth(stored, bits[i]));
+    to.tensor.set(to.first + static_cast<int64_t>(i), decodeHalfWidth(stored, bits[i]));
 }
 
 /// What relative paths start from: the folder asked for, else the one that the importer noted on the module.
@@ -77,7 +85,38 @@ static StringRef folderOf(Operation *op, const Options &options) {
   return options.baseDirectory.empty() && noted ? noted.getValue() : StringRef(options.baseDirectory);
 }
 
-static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType type, const Options &options) {
+/// As their type says; false for a type that no file has.
+static bool readTyped(std::ifstream &file, ElementKind stored, const Elements &to) {
+  switch (stored) {
+  case ElementKind::F32:
+    readElements<float>(file, to);
+    return true;
+  case ElementKind::F64:
+    readElements<double>(file, to);
+    return true;
+  case ElementKind::BF16:
+  case ElementKind::F16:
+    readHalfWidth(file, stored, to);
+    return true;
+  case ElementKind::F8E4M3:
+  case ElementKind::F8E5M2:
+    return false;
+  case ElementKind::I64:
+    readElements<int64_t>(file, to);
+    return true;
+  case ElementKind::I32:
+    readElements<int32_t>(file, to);
+    return true;
+  case ElementKind::U8:
+  case ElementKind::I1:
+    readElements<uint8_t>(file, to);
+    return true;
+  }
+  llvm_unreachable("not a kind of elements");
+}
+
+static LogicalResult readFile(Operation *op, FileAttr init, RankedTensorType type, const Options &options,
+                              const Elements &to) {
   SmallString<256> path(init.getPath());
   if (!llvm::sys::path::is_absolute(path)) {
     path = folderOf(op, options);
@@ -85,48 +124,45 @@ static FailureOr<Tensor> readFile(Operation *op, FileAttr init, RankedTensorType
   }
   std::ifstream file(path.c_str(), std::ios::binary);
   if (!file)
-    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+    return op->emitError("cannot read initial values from \"") << path << "\"";
   file.seekg(0, std::ios::end);
   int64_t bytes = static_cast<int64_t>(file.tellg());
   Type stored = getStoredType(op, init, type.getElementType());
   if (!canStartFrom(type.getElementType(), stored))
-    return op->emitError("cannot start ") << type << " from values of type " << stored, failure();
+    return op->emitError("cannot start ") << type << " from values of type " << stored;
   ElementKind typed = *elementKind(stored, Arithmetic::AsTyped);
   int64_t elementBytes = typed == ElementKind::I1 ? 1 : stored.getIntOrFloatBitWidth() / 8;
-  int64_t needed = type.getNumElements() * elementBytes;
+  int64_t needed = to.count * elementBytes;
   if (bytes < 0 || init.getOffset() > bytes || needed > bytes - init.getOffset())
     return op->emitError("needs ") << needed << " bytes at offset " << init.getOffset() << " of \"" << path
-                                   << "\", which has " << bytes,
-           failure();
-  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+                                   << "\", which has " << bytes;
   file.seekg(init.getOffset());
-  switch (typed) {
-  case ElementKind::F32:
-    readElements<float>(file, tensor);
-    break;
-  case ElementKind::F64:
-    readElements<double>(file, tensor);
-    break;
-  case ElementKind::BF16:
-  case ElementKind::F16:
-    readHalfWidth(file, typed, tensor);
-    break;
-  case ElementKind::F8E4M3:
-  case ElementKind::F8E5M2:
-    return op->emitError("starts from 8-bit floats in \"") << path << "\", expected 16 bits or more", failure();
-  case ElementKind::I64:
-    readElements<int64_t>(file, tensor);
-    break;
-  case ElementKind::I32:
-    readElements<int32_t>(file, tensor);
-    break;
-  case ElementKind::U8:
-  case ElementKind::I1:
-    readElements<uint8_t>(file, tensor);
-    break;
-  }
+  if (!readTyped(file, typed, to))
+    return op->emitError("starts from 8-bit floats in \"") << path << "\", expected 16 bits or more";
   if (!file)
-    return op->emitError("cannot read initial values from \"") << path << "\"", failure();
+    return op->emitError("cannot read initial values from \"") << path << "\"";
+  return success();
+}
+
+/// Of a file, or of several tensors of files one after another.
+static FailureOr<Tensor> readFiles(Operation *op, Attribute init, RankedTensorType type, const Options &options) {
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  if (auto file = dyn_cast<FileAttr>(init)) {
+    if (failed(readFile(op, file, type, options, {tensor, 0, type.getNumElements()})))
+      return failure();
+    return tensor;
+  }
+  int64_t first = 0;
+  for (PartAttr part : cast<PartsAttr>(init).getParts()) {
+    const int64_t count = part.getNumElements();
+    if (count > type.getNumElements() - first)
+      return op->emitError("starts ") << type << " from parts of more elements", failure();
+    if (failed(readFile(op, part.getFile(), type, options, {tensor, first, count})))
+      return failure();
+    first += count;
+  }
+  if (first != type.getNumElements())
+    return op->emitError("starts ") << type << " from parts of " << first << " elements", failure();
   return tensor;
 }
 
@@ -180,8 +216,8 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef na
     double value = fill.getValue().getValueAsDouble();
     return Tensor::splat(kind, type.getShape(), type.getElementType().isF32() ? static_cast<float>(value) : value);
   }
-  if (auto file = dyn_cast<FileAttr>(init))
-    return readFile(symbol, file, type, options);
+  if (isa<FileAttr, PartsAttr>(init))
+    return readFiles(symbol, init, type, options);
   if (auto ofWeight = dyn_cast<OfWeightAttr>(init))
     return partOfWeight(symbol, ofWeight, type, options);
   auto normal = dyn_cast<NormalAttr>(init);

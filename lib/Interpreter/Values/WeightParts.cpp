@@ -2,6 +2,7 @@
 #include "Values/Initializers.h"
 
 #include "kernels/dequantize/reference.h"
+#include "kernels/exact_squares.h"
 
 #include <cmath>
 
@@ -68,6 +69,16 @@ static void setNf4Codes(const Matrix &matrix, Tensor &result) {
     result.mutableData<int64_t>()[i] = codeOf(2 * i) << 4 | codeOf(2 * i + 1);
 }
 
+static std::vector<float> normsOf(const Matrix &matrix) {
+  std::vector<kernels::ExactSquares> sums(matrix.facts.getOutputs());
+  for (size_t i = 0; i < matrix.values.size(); ++i)
+    sums[i / matrix.inputs()].add(matrix.values[i]);
+  std::vector<float> norms;
+  for (const kernels::ExactSquares &sum : sums)
+    norms.push_back(sum.root());
+  return norms;
+}
+
 template <typename T> static void setAll(const std::vector<T> &values, Tensor &result) {
   for (size_t i = 0; i < values.size(); ++i)
     result.set(static_cast<int64_t>(i), static_cast<double>(values[i]));
@@ -87,6 +98,8 @@ static void setPart(const Matrix &matrix, WeightPart part, Tensor &result) {
     return setAll(nf4ScalesOf(matrix).scales, result);
   case WeightPart::nf4_mean:
     return setAll(std::vector<float>{nf4ScalesOf(matrix).mean}, result);
+  case WeightPart::row_norms:
+    return setAll(normsOf(matrix), result);
   }
 }
 
@@ -99,6 +112,8 @@ FailureOr<Tensor> hyc::interpreter::partOfWeight(Operation *op, OfWeightAttr ini
   Matrix matrix{init, std::vector<float>(whole->getNumElements())};
   for (int64_t i = 0; i < whole->getNumElements(); ++i)
     matrix.values[matrix.placeOf(i)] = static_cast<float>(whole->getDouble(i));
+  if (init.getPart() == WeightPart::row_norms && !llvm::all_of(matrix.values, kernels::ExactSquares::takes))
+    return op->emitError("starts from lengths of weights that are not all below 8192 in magnitude"), failure();
   Tensor result(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
   setPart(matrix, init.getPart(), result);
   return result;

@@ -213,8 +213,9 @@ std::vector<std::string> hyc::collectModelFiles(ModuleOp module) {
   std::vector<std::string> files;
   for (auto program : module.getOps<rank::ProgramOp>())
     for (auto state : program.getOps<rank::StateOp>())
-      if (auto file = dyn_cast<FileAttr>(valuesOf(state.getInit())); file && !llvm::is_contained(files, file.getPath()))
-        files.push_back(file.getPath().str());
+      for (FileAttr file : filesOf(valuesOf(state.getInit())))
+        if (!llvm::is_contained(files, file.getPath()))
+          files.push_back(file.getPath().str());
   return files;
 }
 

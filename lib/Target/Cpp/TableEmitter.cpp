@@ -112,6 +112,9 @@ private:
   LogicalResult emitProgram();
   std::string initializer(rank::StateOp state);
   std::string initializer(Attribute init, StringRef parameter, Type fileType);
+  int64_t indexOf(FileAttr file) { return llvm::find(modelFiles, file.getPath()) - modelFiles.begin(); }
+  /// Prints the table of parts that a state starts from, where another has not; its name.
+  StringRef partsTable(PartsAttr parts, Type fileType);
   std::string splits(rank::StateOp state);
   /// What one rank has of the state by its splits alone.
   SmallVector<int64_t> localShapeOf(rank::StateOp state);
@@ -133,6 +136,7 @@ private:
   ArrayRef<std::string> modelFiles;
   raw_ostream &os;
   llvm::StringSet<> emptyTables;
+  llvm::DenseMap<std::pair<Attribute, Type>, std::string> partsTables;
   SmallVector<rank::TransferOp> transfers; // in the order of rows
   int64_t microBatches = 0;
 };
@@ -209,12 +213,25 @@ std::string TableEmitter::initializer(Attribute init, StringRef parameter, Type 
   if (auto uniform = dyn_cast<UniformAttr>(init))
     return "hycrt::Initializer::uniform(" + number(uniform.getLow().getValueAsDouble()) + ", " +
            number(uniform.getHigh().getValueAsDouble()) + ", " + key + ")";
-  if (auto file = dyn_cast<FileAttr>(init)) {
-    size_t index = llvm::find(modelFiles, file.getPath()) - modelFiles.begin();
-    return "hycrt::Initializer::fromFile(" + std::to_string(index) + ", " + std::to_string(file.getOffset()) + ", " +
-           dtype(getStoredType(program, file, fileType)) + ")";
-  }
+  if (auto file = dyn_cast<FileAttr>(init))
+    return "hycrt::Initializer::fromFile(" + std::to_string(indexOf(file)) + ", " + std::to_string(file.getOffset()) +
+           ", " + dtype(getStoredType(program, file, fileType)) + ")";
+  if (auto parts = dyn_cast<PartsAttr>(init))
+    return "hycrt::Initializer::fromParts(" + partsTable(parts, fileType).str() + ")";
   return "";
+}
+
+StringRef TableEmitter::partsTable(PartsAttr parts, Type fileType) {
+  auto [known, isNew] = partsTables.try_emplace({parts, fileType}, "kParts" + std::to_string(partsTables.size()));
+  if (isNew) {
+    SmallVector<std::string> rows;
+    for (PartAttr part : parts.getParts())
+      rows.push_back("{" + quoted(part.getName()) + ", " + braced(part.getShape()) + ", " +
+                     std::to_string(indexOf(part.getFile())) + ", " + std::to_string(part.getFile().getOffset()) +
+                     ", " + dtype(getStoredType(program, part.getFile(), fileType)) + "}");
+    table("FilePart", known->second, rows);
+  }
+  return known->second;
 }
 
 std::string TableEmitter::splits(rank::StateOp state) {
@@ -248,8 +265,10 @@ LogicalResult TableEmitter::emitStates() {
       continue; // the program's scalars, and what every step begins anew
     std::string init = initializer(state);
     if (init.empty())
-      return state.emitOpError("is initialised by ")
-             << state.getInit() << ", expected #hyc.fill, #hyc.normal or #hyc.file";
+      return state.emitOpError("is initialised by ") << state.getInit() << ", expected " << kInitialValues;
+    auto parts = dyn_cast<PartsAttr>(valuesOf(state.getInit()));
+    if (parts && llvm::any_of(parts.getParts(), [](PartAttr part) { return part.getShape().size() > 8; }))
+      return state.emitOpError("starts from parts of more than 8 dimensions, which the runtime's tables cannot hold");
     if (state.getLogical().size() > 8 || state.getGlobal().size() > 8)
       return state.emitOpError("has more than 8 dimensions, which the runtime's tables cannot hold");
     rows.push_back("{" + quoted(state.getLogicalName()) + ", " + quoted(state.getRole()) + ", " +

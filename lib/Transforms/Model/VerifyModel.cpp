@@ -85,9 +85,8 @@ struct VerifyModel : hyc::impl::VerifyModelBase<VerifyModel> {
     for (auto state : module.getOps<StateOp>())
       return state.emitOpError("[model.effects] is state, which no model of phase 1 has");
     for (auto param : module.getOps<ParamOp>())
-      if (!isa<FileAttr, NormalAttr, UniformAttr, FillAttr>(param.getInit()))
-        return param.emitOpError("[model.values] starts from ")
-               << param.getInit() << ", expected #hyc.file, #hyc.normal, #hyc.uniform or #hyc.fill";
+      if (!isInitialValue(param.getInit()))
+        return param.emitOpError("[model.values] starts from ") << param.getInit() << ", expected " << kInitialValues;
     return success(succeeded(verifyEntry(entry)) && succeeded(verifyOps(module, entry)));
   }
 };

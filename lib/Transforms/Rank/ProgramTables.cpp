@@ -138,8 +138,10 @@ void ProgramTables::beginEntry(StringRef name, ArrayAttr instructions) {
 /// type.
 void ProgramTables::noteStoredType(Attribute init) {
   auto module = program->getParentOfType<ModuleOp>();
-  if (auto file = dyn_cast<FileAttr>(init))
-    setStoredTypes(module, {{file, getStoredType(program, file, builder.getF32Type())}});
+  SmallVector<std::pair<FileAttr, Type>> types;
+  for (FileAttr file : filesOf(init))
+    types.push_back({file, getStoredType(program, file, builder.getF32Type())});
+  setStoredTypes(module, types);
 }
 
 rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {

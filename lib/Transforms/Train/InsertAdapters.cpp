@@ -61,6 +61,12 @@ private:
 
 /// Adds the parameters and ops of one layer's adapter.
 class AdapterBuilder {
+  /// Letters of a product: the weight's dimensions that it contracts and that it keeps, the result's, and one for the
+  /// rank that none of them is; and what ids of what is added begin with.
+  struct Sides {
+    std::string weight, contracted, kept, result, rank, stem;
+  };
+
 public:
   /// `values`: where those lie that do not start by rule, or null.
   AdapterBuilder(LinearLayer &layer, const AdapterSettings &settings, DictionaryAttr values)
@@ -69,9 +75,12 @@ public:
   LogicalResult build() {
     builder.setInsertionPointAfter(layer.weight);
     ParamOp a = addInner(), b = addOuter();
+    builder.setInsertionPointAfter(b);
+    ParamOp lengths = settings.hasMagnitudes() ? addMagnitudes() : ParamOp();
     for (EinsumOp product : layer.products)
-      addBeside(product, a, b);
-    return success(succeeded(takeValues(a)) && succeeded(takeValues(b)));
+      addBeside(product, a, b, lengths);
+    return success(succeeded(takeValues(a)) && succeeded(takeValues(b)) &&
+                   (!lengths || succeeded(takeValues(lengths))));
   }
 
 private:
@@ -120,7 +129,24 @@ private:
                     {llvm::product_of(layer.outputShape()), settings.rank});
   }
 
-  void addBeside(EinsumOp product, ParamOp a, ParamOp b);
+  /// [outputs]: how long each output's weights are to be; at first, as they are.
+  ParamOp addMagnitudes() {
+    const SmallVector<int64_t> shape(layer.outputShape());
+    const int64_t outputs = llvm::product_of(shape), inputs = llvm::product_of(layer.inputShape());
+    ParamOp weight = layer.weight;
+    auto init = OfWeightAttr::get(builder.getContext(), WeightPart::row_norms, weight.getSymName(), weight.getInit(),
+                                  outputs, inputs, layer.inputsFirst);
+    auto param = ParamOp::create(builder, weight.getLoc(), layer.path + kMagnitudeName.str(),
+                                 RankedTensorType::get(shape, weight.getTensorType().getElementType()), init,
+                                 shape.size() == 1 ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr({outputs}),
+                                 /*frozen=*/false, /*global_type=*/TypeAttr());
+    param->setAttr(kAdapterMagnitudes, builder.getUnitAttr());
+    return param;
+  }
+
+  void addBeside(EinsumOp product, ParamOp a, ParamOp b, ParamOp lengths);
+  Value lengthsOf(const Sides &sides, Value weight, Value a, Value b);
+  Value toLengths(EinsumOp product, const Sides &sides, Value sum, ParamOp lengths, Value own);
 
   /// Has the parameter start from the file that has it.
   LogicalResult takeValues(ParamOp param) {
@@ -223,9 +249,14 @@ private:
                  << listLayers(found);
   }
 
-  /// Names that adapters need, and that the model has for something else.
+  /// Names that adapters need, and that the model has for something else; and what lengths cannot be of.
   LogicalResult checkRoom(const LinearLayer &layer) {
-    for (StringRef suffix : {kInnerName, kOuterName})
+    if (variant == "dora" && ParamOp(layer.weight)->hasAttr(kQuantized))
+      return ParamOp(layer.weight).emitError("@") << ParamOp(layer.weight).getSymName()
+                                                  << " is kept as codes (--frozen-weights), of whose lengths hyc has "
+                                                     "none to start variant=dora from; expected "
+                                                     "variant=lora or rslora, or no --frozen-weights";
+    for (StringRef suffix : {kInnerName, kOuterName, kMagnitudeName})
       if (getOperation().lookupSymbol(layer.path + suffix.str()))
         return ParamOp(layer.weight).emitError("gets an adapter, but the model has @")
                << layer.path << suffix << " already; compile the model without adapters of its own";
@@ -234,45 +265,117 @@ private:
 };
 } // namespace
 
-void AdapterBuilder::addBeside(EinsumOp product, ParamOp a, ParamOp b) {
+static Value named(Operation *op, const Twine &id) {
+  setId(op, id);
+  return op->getResult(0);
+}
+
+/// Multiplied by a number.
+static Value scaled(OpBuilder &builder, Value x, double factor, const Twine &id, StringRef constantId) {
+  auto type = tensorTypeOf(x);
+  auto values = DenseElementsAttr::get(type, FloatAttr::get(type.getElementType(), factor));
+  Value scale = named(ConstantOp::create(builder, x.getLoc(), type, cast<ElementsAttr>(values)), constantId);
+  return named(MulOp::create(builder, x.getLoc(), x, scale), id);
+}
+
+void AdapterBuilder::addBeside(EinsumOp product, ParamOp a, ParamOp b, ParamOp lengths) {
   EinsumOp::Letters letters = product.getLetters();
   bool isLhs = product.getLhs().getDefiningOp<ReadOp>() && // the weight, by its name
                product.getLhs().getDefiningOp<ReadOp>().getSource() == layer.weight.getSymName();
   StringRef weight = isLhs ? letters.lhs : letters.rhs, input = isLhs ? letters.rhs : letters.lhs;
   size_t count = layer.inputDims;
-  std::string rank(1, freeLetter(product.getSpec()));
-  std::string contracted = (layer.inputsFirst ? weight.take_front(count) : weight.take_back(count)).str();
-  std::string kept = (layer.inputsFirst ? weight.drop_front(count) : weight.drop_back(count)).str();
+  Sides sides;
+  sides.weight = weight.str();
+  sides.result = letters.result.str();
+  sides.rank = std::string(1, freeLetter(product.getSpec()));
+  sides.contracted = (layer.inputsFirst ? weight.take_front(count) : weight.take_back(count)).str();
+  sides.kept = (layer.inputsFirst ? weight.drop_front(count) : weight.drop_back(count)).str();
   std::string low; // what of the activations is not contracted, and the rank
   for (char letter : input)
-    if (!StringRef(contracted).contains(letter))
+    if (!StringRef(sides.contracted).contains(letter))
       low += letter;
-  low += rank;
+  low += sides.rank;
 
   builder.setInsertionPointAfter(product);
   Location loc = product.getLoc();
   // Ids begin with the module's path; of a second product with one weight, with that product's.
   StringRef id = getId(product);
-  std::string stem = product == layer.products.front() || id.empty() ? layer.path : id.str();
-  auto named = [&](Operation *op, StringRef suffix) {
-    setId(op, stem + suffix.str());
-    return op->getResult(0);
-  };
+  sides.stem = product == layer.products.front() || id.empty() ? layer.path : id.str();
   auto spec = [&](const Twine &text) { return builder.getStringAttr(text); };
-  Value x = isLhs ? product.getRhs() : product.getLhs();
+  Value x = isLhs ? product.getRhs() : product.getLhs(), w = isLhs ? product.getLhs() : product.getRhs();
   Value readA = ReadOp::create(builder, loc, a.getTensorType(), a.getSymName());
-  Value inner = named(EinsumOp::create(builder, loc, spec(input + "," + rank + contracted + "->" + low), x, readA),
-                      ".lora_A.einsum");
-  auto type = tensorTypeOf(inner);
-  Attribute factor = FloatAttr::get(type.getElementType(), settings.scale());
-  Value scale = named(ConstantOp::create(builder, loc, type, cast<ElementsAttr>(DenseElementsAttr::get(type, factor))),
-                      ".lora.scale");
-  Value scaled = named(MulOp::create(builder, loc, inner, scale), ".lora.mul");
+  Value inner =
+      named(EinsumOp::create(builder, loc, spec(input + "," + sides.rank + sides.contracted + "->" + low), x, readA),
+            sides.stem + ".lora_A.einsum");
+  Value changed = scaled(builder, inner, settings.scale(), sides.stem + ".lora.mul", sides.stem + ".lora.scale");
   Value readB = ReadOp::create(builder, loc, b.getTensorType(), b.getSymName());
   Value change =
-      named(EinsumOp::create(builder, loc, spec(Twine(low) + "," + kept + rank + "->" + letters.result), scaled, readB),
-            ".lora_B.einsum");
+      named(EinsumOp::create(builder, loc, spec(Twine(low) + "," + sides.kept + sides.rank + "->" + letters.result),
+                             changed, readB),
+            sides.stem + ".lora_B.einsum");
   auto sum = AddOp::create(builder, loc, product.getResult(), change);
-  named(sum, ".lora.add");
-  product.getResult().replaceAllUsesExcept(sum.getResult(), sum);
+  Value result = named(sum, sides.stem + ".lora.add");
+  if (lengths)
+    result = toLengths(product, sides, result, lengths, lengthsOf(sides, w, readA, readB));
+  product.getResult().replaceAllUsesExcept(result, sum);
+}
+
+/// Of W + scale · B · A the length of each output's weights, [outputs]: of its square W's, twice the product of both
+/// and that of the change, which need nothing of the weight's size. A constant to backward, as in peft (Liu et al.
+/// 2024, 4.3).
+Value AdapterBuilder::lengthsOf(const Sides &sides, Value weight, Value a, Value b) {
+  Location loc = weight.getLoc();
+  const double scale = settings.scale();
+  const std::string other(1, freeLetter(sides.weight + sides.rank)), own = sides.stem + ".lora.lengths";
+  auto einsum = [&](const std::string &spec, Value lhs, Value rhs, const char *name) {
+    return named(EinsumOp::create(builder, loc, builder.getStringAttr(spec), lhs, rhs), own + name);
+  };
+  auto sumOver = [&](Value x, ArrayRef<int64_t> dims, const char *name) {
+    return named(ReduceOp::create(builder, loc, ReductionKind::sum, x, dims), own + name);
+  };
+  const auto count = static_cast<int64_t>(sides.weight.size()), inputs = static_cast<int64_t>(layer.inputDims);
+  auto inputDims =
+      llvm::to_vector(layer.inputsFirst ? llvm::seq<int64_t>(0, inputs) : llvm::seq<int64_t>(count - inputs, count));
+  const auto rankDim = static_cast<int64_t>(sides.kept.size());
+  Value squares =
+      sumOver(named(MulOp::create(builder, loc, weight, weight), own + ".squares"), inputDims, ".of_weight");
+  const std::string rows = sides.kept + sides.rank;
+  Value crossed = einsum(sides.weight + "," + sides.rank + sides.contracted + "->" + rows, weight, a, ".weight_A");
+  Value both = sumOver(named(MulOp::create(builder, loc, crossed, b), own + ".weight_A_B"), {rankDim}, ".of_both");
+  Value gram =
+      einsum(sides.rank + sides.contracted + "," + other + sides.contracted + "->" + sides.rank + other, a, a, ".A_A");
+  Value spread = einsum(rows + "," + sides.rank + other + "->" + sides.kept + other, b, gram, ".B_A_A");
+  Value change = sumOver(named(MulOp::create(builder, loc, spread, b), own + ".B_A_A_B"), {rankDim}, ".of_change");
+  both = scaled(builder, both, 2 * scale, own + ".both", own + ".scale");
+  change = scaled(builder, change, scale * scale, own + ".change", own + ".scale_squared");
+  Value all = named(AddOp::create(builder, loc, squares, both), own + ".weight_and_both");
+  all = named(AddOp::create(builder, loc, all, change), own + ".sum");
+  // A weight that its adapter takes away but for what is rounded.
+  auto type = tensorTypeOf(all);
+  auto zero = DenseElementsAttr::get(type, FloatAttr::get(type.getElementType(), 0));
+  Value least = named(ConstantOp::create(builder, loc, type, cast<ElementsAttr>(zero)), own + ".zero");
+  Value root =
+      named(SqrtOp::create(builder, loc, named(MaxOp::create(builder, loc, all, least), own + ".max")), own + ".sqrt");
+  return named(StopGradientOp::create(builder, loc, root), own);
+}
+
+/// `sum`, whose outputs are as long as `own` says, as long as the parameter says.
+Value AdapterBuilder::toLengths(EinsumOp product, const Sides &sides, Value sum, ParamOp lengths, Value own) {
+  Location loc = product.getLoc();
+  Value wanted = ReadOp::create(builder, loc, lengths.getTensorType(), lengths.getSymName());
+  Value factor = named(DivOp::create(builder, loc, wanted, own), sides.stem + ".lora.lengthening");
+  // In the result's order of dimensions.
+  SmallVector<std::pair<int64_t, int64_t>> order;
+  for (auto [index, letter] : llvm::enumerate(sides.kept))
+    order.push_back({static_cast<int64_t>(sides.result.find(letter)), static_cast<int64_t>(index)});
+  llvm::sort(order);
+  SmallVector<int64_t> dims, permutation;
+  for (auto [dim, index] : order) {
+    dims.push_back(dim);
+    permutation.push_back(index);
+  }
+  if (!llvm::is_sorted(permutation))
+    factor = named(TransposeOp::create(builder, loc, factor, permutation), sides.stem + ".lora.transpose");
+  factor = named(BroadcastOp::create(builder, loc, sum.getType(), factor, dims), sides.stem + ".lora.broadcast");
+  return named(MulOp::create(builder, loc, sum, factor), sides.stem + ".lora.lengthened");
 }

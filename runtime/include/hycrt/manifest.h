@@ -11,9 +11,11 @@
 //     "batch": {"micro_batch": 2, "grad_accum": 4, "sequence": 64},
 //     "schedule": "1f1b",                           gpipe or 1f1b
 //     "entry": "evaluate",                          of programs that train nothing; else it is not there
-//     "adapter": {"scale": 2, "layers": [{"path": "h.0.attn.c_attn", "inputs_first": true}], "whole": ["ln_f.weight"]},
+//     "adapter": {"scale": 2, "magnitudes": false, "layers": [{"path": "h.0.attn.c_attn", "inputs_first": true}],
+//     "whole": ["ln_f.weight"]},
 //                                                   of programs that train adapters: their layers, in the order of
-//                                                   paths, whether a layer's weight is stored [in, out], and the
+//                                                   paths, whether a layer's weight is stored [in, out], whether
+//                                                   its outputs have magnitudes, and the
 //                                                   parameters that are saved whole with them; else it is not there
 //     "data": "tokens",                             what the programs read: tokens, or samples; else it is not there
 //     "cpu": {"march": "native", "instructions": ["avx2", "avx512f"]},
@@ -80,7 +82,7 @@ struct StepEstimate {
 };
 
 // A linear layer PATH.weight with an adapter, whose parameters are PATH.lora_A.weight [rank, inputs] and
-// PATH.lora_B.weight [outputs, rank].
+// PATH.lora_B.weight [outputs, rank], and maybe PATH.lora_magnitude_vector [outputs].
 struct AdapterLayer {
   std::string path;
   bool inputsFirst;  // PATH.weight is stored [inputs, outputs]
@@ -88,6 +90,7 @@ struct AdapterLayer {
 
 struct Adapter {
   double scale = 0;                  // of B · A
+  bool hasMagnitudes = false;        // what B · A has changed is scaled, each output's weights to their own length
   std::vector<AdapterLayer> layers;  // in the order of their paths
   std::vector<std::string> whole;    // parameters that are saved with the adapter as they are
   std::vector<std::string> tied;     // trained embeddings that also make the output, which no adapter can say

@@ -43,7 +43,7 @@ struct ArenaDesc {
 enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile };
 
 // What is made of a linear layer's weight, a matrix of outputs × inputs, before training starts: the codes that are
-// kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas).
+// kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas); or lengths.
 enum class WeightPart : uint8_t {
   kInt8Codes,
   kInt8Absmax,
@@ -51,7 +51,17 @@ enum class WeightPart : uint8_t {
   kNf4Absmax,
   kNf4Scale,
   kNf4Mean,
-  kWhole,  // nothing: the values themselves
+  kRowNorms,  // √ of the sum of each row's squares, which a parameter may start from
+  kWhole,     // nothing: the values themselves
+};
+
+// One of the tensors of files that a state's values are made of, under the name and of the shape that the file has.
+struct FilePart {
+  const char* name;
+  Shape shape;
+  int file;        // index into the manifest's model_files
+  int64_t offset;  // where the tensor's first byte is; it lies there row-major, whole and unpadded
+  DType dtype;
 };
 
 // The initial value of a state. Random values are Philox4x32-10 keyed by (run seed, key) and indexed by the element's
@@ -72,6 +82,9 @@ struct Initializer {
   int64_t outputs = 0;
   int64_t inputs = 0;
   bool inputsFirst = false;
+  // kFile, where not empty: the values are those of these tensors, one after another in the state's row-major order,
+  // and file, fileOffset and fileDType say nothing. --save-weights writes the parameter as these tensors.
+  Table<FilePart> parts = {};
 
   static constexpr Initializer zeros() { return {}; }
   static constexpr Initializer constant(double value) { return {InitKind::kConstant, value}; }
@@ -84,6 +97,13 @@ struct Initializer {
   static constexpr Initializer fromFile(int file, int64_t offset, DType dtype) {
     return {InitKind::kFile, 0, 0, 0, file, offset, dtype};
   }
+  template <size_t N>
+  static constexpr Initializer fromParts(const FilePart (&parts)[N]) {
+    Initializer result;
+    result.kind = InitKind::kFile;
+    result.parts = parts;
+    return result;
+  }
   constexpr Initializer into(WeightPart made, int64_t rows, int64_t columns, bool columnsFirst) const {
     Initializer result = *this;
     result.part = made;
@@ -93,6 +113,22 @@ struct Initializer {
     return result;
   }
 };
+
+// Where values of kFile lie: the whole of them, or some that come after those before it.
+struct FilePlace {
+  int file;
+  int64_t offset;
+  DType dtype;
+  int64_t count;  // values
+};
+
+constexpr int64_t placeCount(const Initializer& init) { return init.parts.size == 0 ? 1 : init.parts.size; }
+// The place number `index` of a state of so many values.
+constexpr FilePlace placeOf(const Initializer& init, int64_t index, int64_t values) {
+  if (init.parts.size == 0) return {init.file, init.fileOffset, init.fileDType, values};
+  const FilePart& part = init.parts[index];
+  return {part.file, part.offset, part.dtype, elementCount(part.shape)};
+}
 
 // Dimension `dim` of StateDesc::global is cut over `axis`. Two splits of one dimension: the first listed is the major.
 struct Split {

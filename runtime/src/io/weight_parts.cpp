@@ -5,11 +5,15 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
+#include <string>
 
+#include "io/float_convert.h"
 #include "io/rule_values.h"
 #include "io/state_layout.h"
 #include "io/weight_reader.h"
 #include "kernels/dequantize/codes.h"
+#include "kernels/exact_squares.h"
 
 namespace hycrt {
 namespace {
@@ -17,6 +21,7 @@ namespace {
 namespace codes = hyc::kernels;
 
 bool isNf4(WeightPart part) { return part >= WeightPart::kNf4Codes && part <= WeightPart::kNf4Mean; }
+bool isNorms(WeightPart part) { return part == WeightPart::kRowNorms; }
 bool isCodes(WeightPart part) { return part == WeightPart::kInt8Codes || part == WeightPart::kNf4Codes; }
 
 // The greatest magnitude of each block, which several threads raise. Magnitudes are never negative, so that their bits
@@ -53,7 +58,7 @@ class Weight {
       : place_(place), states_(states), init_(states.front()->init), isNf4_(isNf4(init_.part)) {}
 
   Status fill() {
-    HYCRT_RETURN_IF_ERROR(measure());
+    HYCRT_RETURN_IF_ERROR(isNorms(init_.part) ? measureNorms() : measureBlocks());
     if (isNf4_) {
       const auto blocks = static_cast<int64_t>(absmax_.size());
       absmaxCodes_.resize(absmax_.size());
@@ -94,14 +99,44 @@ class Weight {
     return {};
   }
 
-  Status measure() {
+  // Calls take(run, values) for all of the weight.
+  Status forAllValues(const WeightReader::Take& take) const {
     const int64_t count = init_.outputs * init_.inputs;
-    Greatest greatest(static_cast<size_t>((count + block() - 1) / block()));
     StateDesc whole = *states_.front();
     whole.logical = whole.global = whole.local = {count};
     whole.splits = {};
     whole.storage = FlatStorage::kWhole;
     const ShardLayout layout(whole, place_.mesh, place_.at);
+    return forEachValue(whole, layout, {nullptr, 0, count}, 1, take);
+  }
+
+  // Sums are exact, so that no order of runs changes them.
+  Status measureNorms() {
+    std::vector<codes::ExactSquares> sums(static_cast<size_t>(init_.outputs));
+    std::mutex mutex;
+    float refused = 0;
+    const auto take = [&](const ElementRun& run, const float* values) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      for (int64_t i = 0; i < run.count; ++i) {
+        if (!codes::ExactSquares::takes(values[i])) {
+          refused = values[i];
+        } else {
+          sums[static_cast<size_t>(placeOf(run.global + i) / init_.inputs)].add(values[i]);
+        }
+      }
+    };
+    HYCRT_RETURN_IF_ERROR(forAllValues(take));
+    if (refused != 0 || std::isnan(refused)) {
+      return dataError(std::string(states_.front()->name) + " starts from lengths of weights, of which one is " +
+                       std::to_string(refused) + "; expected magnitudes below 8192");
+    }
+    for (const codes::ExactSquares& sum : sums) norms_.push_back(sum.root());
+    return {};
+  }
+
+  Status measureBlocks() {
+    const int64_t count = init_.outputs * init_.inputs;
+    Greatest greatest(static_cast<size_t>((count + block() - 1) / block()));
     const auto take = [&](const ElementRun& run, const float* values) {
       int64_t at = placeOf(run.global) / block();
       float most = 0;
@@ -117,7 +152,7 @@ class Weight {
       }
       greatest.raise(at, most);
     };
-    HYCRT_RETURN_IF_ERROR(forEachValue(whole, layout, {nullptr, 0, count}, 1, take));
+    HYCRT_RETURN_IF_ERROR(forAllValues(take));
     absmax_ = greatest.take();
     return {};
   }
@@ -130,9 +165,12 @@ class Weight {
       const int64_t size = sizeOf(state.dtype);
       layout.forEachRun([&](const ElementRun& whole) {
         const std::optional<ElementRun> run = window.clip(whole);
-        if (run) {
-          std::memcpy(window.memory + (run->local - window.begin) * size, from + run->global * size,
-                      static_cast<size_t>(run->count * size));
+        if (!run) return true;
+        std::byte* const to = window.memory + (run->local - window.begin) * size;
+        if (isNorms(state.init.part)) {  // of a parameter, or of a copy of fewer bits
+          convertFloats(from + run->global * int64_t{sizeof(float)}, DType::kF32, to, state.dtype, run->count);
+        } else {
+          std::memcpy(to, from + run->global * size, static_cast<size_t>(run->count * size));
         }
         return true;
       });
@@ -141,6 +179,7 @@ class Weight {
   }
 
   const std::byte* valuesOf(WeightPart part) const {
+    if (isNorms(part)) return reinterpret_cast<const std::byte*>(norms_.data());
     if (part == WeightPart::kInt8Absmax) return reinterpret_cast<const std::byte*>(absmax_.data());
     if (part == WeightPart::kNf4Absmax) return reinterpret_cast<const std::byte*>(absmaxCodes_.data());
     if (part == WeightPart::kNf4Scale) return reinterpret_cast<const std::byte*>(scales_.data());
@@ -169,6 +208,7 @@ class Weight {
   const std::vector<const StateDesc*>& states_;
   const Initializer init_;
   const bool isNf4_;
+  std::vector<float> norms_;   // of each output's weights
   std::vector<float> absmax_;  // of each block
   // Of nf4: those once more, in 8 bits.
   std::vector<uint8_t> absmaxCodes_;
@@ -187,6 +227,7 @@ int64_t sizeOfPart(const Initializer& init) {
     case WeightPart::kWhole:
       return count;
     case WeightPart::kInt8Absmax:
+    case WeightPart::kRowNorms:
       return init.outputs;
     case WeightPart::kNf4Codes:
       return count / 2;
@@ -201,8 +242,9 @@ int64_t sizeOfPart(const Initializer& init) {
 }
 
 bool areOfOneWeight(const Initializer& a, const Initializer& b) {
-  return a.kind == b.kind && a.key == b.key && a.file == b.file && a.fileOffset == b.fileOffset && a.first == b.first &&
-         a.second == b.second && a.outputs == b.outputs && a.inputs == b.inputs && isNf4(a.part) == isNf4(b.part);
+  return a.kind == b.kind && a.key == b.key && a.file == b.file && a.fileOffset == b.fileOffset &&
+         a.parts.rows == b.parts.rows && a.first == b.first && a.second == b.second && a.outputs == b.outputs &&
+         a.inputs == b.inputs && isNf4(a.part) == isNf4(b.part) && isNorms(a.part) == isNorms(b.part);
 }
 
 void WeightParts::add(const StateDesc& state) {

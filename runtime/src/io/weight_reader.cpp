@@ -63,32 +63,63 @@ Status WeightReader::checkHeader(int index) const {
 }
 
 Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window) {
-  return addWant(state, layout, window, 1, nullptr);
+  return addWants(state, layout, window, 1, nullptr);
 }
 
 Status WeightReader::add(const StateDesc& state, const ShardLayout& layout, const StateWindow& window,
                          int64_t perElement, const Take& take) {
-  return addWant(state, layout, window, perElement, &take);
+  return addWants(state, layout, window, perElement, &take);
 }
 
-Status WeightReader::addWant(const StateDesc& state, const ShardLayout& layout, const StateWindow& window,
-                             int64_t perElement, const Take* take) {
-  const int index = state.init.file;  // in range: checked against the manifest
-  HYCRT_RETURN_IF_ERROR(open(index));
-  const int64_t fileBytes = files_[static_cast<size_t>(index)].bytes, size = sizeOf(state.init.fileDType) * perElement;
-  const int64_t bytes = elementCount(state.global) * size;  // checked with the tables
-  const int64_t begin = state.init.fileOffset;
-  if (begin < 0 || bytes > fileBytes || begin > fileBytes - bytes) {
-    return dataError("'" + models_[static_cast<size_t>(index)].path + "': " + state.name + " should lie at bytes [" +
-                     std::to_string(begin) + ", " + std::to_string(begin) + " + " + std::to_string(bytes) +
-                     "), but the file has " + std::to_string(fileBytes));
-  }
+std::optional<ElementRun> WeightReader::Want::clip(const ElementRun& run) const {
+  const std::optional<ElementRun> inside = window.clip(run);
+  if (!inside) return std::nullopt;
+  const int64_t begin = std::max(inside->global, placeFirst);
+  const int64_t end = std::min(inside->global + inside->count, placeEnd);
+  if (begin >= end) return std::nullopt;
+  return ElementRun{inside->local + (begin - inside->global), begin, end - begin};
+}
+
+Status WeightReader::checkPlace(const StateDesc& state, const FilePlace& place) const {
+  const int64_t fileBytes = files_[static_cast<size_t>(place.file)].bytes, bytes = place.count * sizeOf(place.dtype);
+  if (place.offset >= 0 && bytes <= fileBytes && place.offset <= fileBytes - bytes) return {};
+  return dataError("'" + models_[static_cast<size_t>(place.file)].path + "': " + state.name + " should lie at bytes [" +
+                   std::to_string(place.offset) + ", " + std::to_string(place.offset) + " + " + std::to_string(bytes) +
+                   "), but the file has " + std::to_string(fileBytes));
+}
+
+// A want for each place that has anything of the window.
+Status WeightReader::addWants(const StateDesc& state, const ShardLayout& layout, const StateWindow& window,
+                              int64_t perElement, const Take* take) {
+  std::optional<int64_t> begin;  // of the window, in the whole state
   layout.forEachRunFrom(window.begin, [&](const ElementRun& whole) {
-    if (const std::optional<ElementRun> run = window.clip(whole)) {
-      wants_.push_back({&state, &layout, window, size, run->global, perElement, take});
-    }
+    if (const std::optional<ElementRun> run = window.clip(whole)) begin = run->global;
     return false;
   });
+  const int64_t values = elementCount(state.global) * perElement;  // checked with the tables
+  int64_t before = 0;                                              // elements of other places
+  for (int64_t i = 0; i < placeCount(state.init); ++i) {
+    const FilePlace place = placeOf(state.init, i, values);
+    HYCRT_RETURN_IF_ERROR(open(place.file));  // in range: checked against the manifest
+    HYCRT_RETURN_IF_ERROR(checkPlace(state, place));
+    if (place.count % perElement != 0) {
+      return dataError(std::string(state.name) +
+                       " is made of parts that end within an element, expected multiples of " +
+                       std::to_string(perElement) + " values");
+    }
+    const int64_t count = place.count / perElement;
+    Want want{&state, &layout, window,         place,      sizeOf(place.dtype) * perElement,
+              0,      before,  before + count, perElement, take};
+    before += count;
+    if (!begin) continue;  // all of it is padding
+    layout.forEachRunFromGlobal(std::max(*begin, want.placeFirst), [&](const ElementRun& whole) {
+      if (const std::optional<ElementRun> run = want.clip(whole)) {
+        want.first = run->global;
+        wants_.push_back(want);
+      }
+      return false;
+    });
+  }
   return {};
 }
 
@@ -104,7 +135,7 @@ void WeightReader::findUses(size_t index, std::vector<Use>* uses) const {
   for (bool found = true; found;) {
     found = false;
     want.layout->forEachRunFromGlobal(from, [&](const ElementRun& whole) {
-      const std::optional<ElementRun> run = want.window.clip(whole);
+      const std::optional<ElementRun> run = want.clip(whole);
       if (!run) return false;  // behind the window
       const int64_t first = std::max(run->global, from), last = run->global + run->count;
       if (first >= last) return true;
@@ -112,7 +143,7 @@ void WeightReader::findUses(size_t index, std::vector<Use>* uses) const {
                                 (want.begin() + last * want.elementBytes - 1) / kChunkBytes};
       for (int64_t chunk = chunks[0]; chunk <= chunks[1]; ++chunk) {
         if (!uses->empty() && uses->back().want == index && uses->back().chunk >= chunk) continue;
-        uses->push_back({want.state->init.file, chunk, index});
+        uses->push_back({want.place.file, chunk, index});
       }
       // The first element that does not end in the last of these chunks.
       from = ((chunks[1] + 1) * kChunkBytes - want.begin()) / want.elementBytes;
@@ -124,10 +155,10 @@ void WeightReader::findUses(size_t index, std::vector<Use>* uses) const {
 
 std::byte* WeightReader::directPlace(const Unit& unit, const Bytes& bytes) const {
   const Want& want = wants_[uses_[unit.first].want];
-  if (unit.last - unit.first != 1 || want.take || want.state->init.fileDType != want.state->dtype) return nullptr;
+  if (unit.last - unit.first != 1 || want.take || want.place.dtype != want.state->dtype) return nullptr;
   std::byte* place = nullptr;
   want.layout->forEachRunFromGlobal((bytes.begin - want.begin()) / want.elementBytes, [&](const ElementRun& whole) {
-    const std::optional<ElementRun> run = want.window.clip(whole);
+    const std::optional<ElementRun> run = want.clip(whole);
     if (!run) return false;
     const int64_t begin = want.begin() + run->global * want.elementBytes;
     if (begin <= bytes.begin && begin + run->count * want.elementBytes >= bytes.end) {
@@ -161,15 +192,15 @@ void WeightReader::give(const Want& want, const ElementRun& run, const std::byte
   const int64_t most = kValues / want.perElement;
   for (int64_t done = 0; done < run.count; done += most) {
     const int64_t some = std::min(most, run.count - done);
-    convertFloats(from + done * want.elementBytes, want.state->init.fileDType, reinterpret_cast<std::byte*>(values),
-                  DType::kF32, some * want.perElement);
+    convertFloats(from + done * want.elementBytes, want.place.dtype, reinterpret_cast<std::byte*>(values), DType::kF32,
+                  some * want.perElement);
     (*want.take)({run.local + done, run.global + done, some}, values);
   }
 }
 
 void WeightReader::put(const Want& want, const ElementRun& run, const std::byte* from) const {
   if (want.take) return give(want, run, from);
-  const DType fileType = want.state->init.fileDType, type = want.state->dtype;
+  const DType fileType = want.place.dtype, type = want.state->dtype;
   std::byte* const to = want.window.memory + (run.local - want.window.begin) * sizeOf(type);
   if (fileType != type) return convertFloats(from, fileType, to, type, run.count);
   std::memcpy(to, from, static_cast<size_t>(run.count * want.elementBytes));
@@ -182,7 +213,7 @@ void WeightReader::takeElements(const Use& use, const Bytes& bytes, const std::b
   const int64_t whole = before <= 0 ? 0 : (before + size - 1) / size;
   const int64_t first = std::max(whole, want.first), last = (bytes.end - want.begin()) / size;
   want.layout->forEachRunFromGlobal(first, [&](const ElementRun& all) {
-    const std::optional<ElementRun> run = want.window.clip(all);
+    const std::optional<ElementRun> run = want.clip(all);
     if (!run) return false;  // behind the window
     const int64_t begin = std::max(run->global, first), end = std::min(run->global + run->count, last);
     if (run->global >= last) return false;
@@ -221,7 +252,7 @@ void WeightReader::joinShared(size_t index) const {
     const int64_t element = end / want.elementBytes;
     if (end <= 0 || inside == 0) continue;
     want.layout->forEachRunFromGlobal(element, [&](const ElementRun& whole) {
-      const std::optional<ElementRun> run = want.window.clip(whole);
+      const std::optional<ElementRun> run = want.clip(whole);
       if (!run || run->global > element || run->global + run->count <= element) return false;
       std::array<std::byte, 16> value;  // its other part is in the next unit: both chunks are wanted
       std::memcpy(value.data(), unit.tail.data() + unit.tail.size() - inside, static_cast<size_t>(inside));

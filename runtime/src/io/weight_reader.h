@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,17 +49,23 @@ class WeightReader {
     FileDescriptor file;
     int64_t bytes = 0;
   };
-  // Elements that are wanted of one tensor.
+  // Elements that are wanted of one tensor of a file, which has some of the state's, or all.
   struct Want {
     const StateDesc* state;
     const ShardLayout* layout;
     StateWindow window;
+    FilePlace place;
     int64_t elementBytes;  // as the file has them
-    int64_t first;         // element of the whole tensor that the window begins with
-    int64_t perElement;    // values
-    const Take* take;      // null: they go into the window
+    int64_t first;         // element of the whole state that is the first wanted
+    int64_t placeFirst;    // elements of the whole state that the place has, from the first
+    int64_t placeEnd;
+    int64_t perElement;  // values
+    const Take* take;    // null: they go into the window
 
-    int64_t begin() const { return state->init.fileOffset; }
+    // Where the state's first element would lie, if what is before the place lay before it. Maybe before the file.
+    int64_t begin() const { return place.offset - placeFirst * elementBytes; }
+    // The part of a run that is in the window and in the place.
+    std::optional<ElementRun> clip(const ElementRun& run) const;
   };
   struct Bytes {
     int64_t begin, end;  // of a file
@@ -75,8 +82,9 @@ class WeightReader {
     std::array<std::byte, 16> head, tail;
   };
 
-  Status addWant(const StateDesc& state, const ShardLayout& layout, const StateWindow& window, int64_t perElement,
-                 const Take* take);
+  Status addWants(const StateDesc& state, const ShardLayout& layout, const StateWindow& window, int64_t perElement,
+                  const Take* take);
+  Status checkPlace(const StateDesc& state, const FilePlace& place) const;
   void give(const Want& want, const ElementRun& run, const std::byte* from) const;
   Status open(int index);
   Status checkHeader(int index) const;

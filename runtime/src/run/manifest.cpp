@@ -106,9 +106,10 @@ class Reader {
   }
 
   Status readAdapter(const json& value) {
-    ObjectReader object(value, file_, "/adapter", {"scale", "layers", "whole", "tied"});
+    ObjectReader object(value, file_, "/adapter", {"scale", "magnitudes", "layers", "whole", "tied"});
     Adapter adapter;
     adapter.scale = object.number("scale");
+    adapter.hasMagnitudes = object.boolean("magnitudes");
     const json* layers = object.array("layers");
     const json* whole = object.array("whole");
     const json* tied = object.array("tied");

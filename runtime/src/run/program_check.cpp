@@ -124,14 +124,40 @@ class Checker {
         init.outputs > (INT64_MAX / 16) / init.inputs) {
       return wrong(row, "is made of a weight of an impossible size");
     }
-    if (init.kind == InitKind::kFile && !canConvert(init.fileDType, DType::kF32)) {
-      return wrong(row, std::string("is made of a weight of ") + nameOf(init.fileDType) + ", expected floats");
+    for (int64_t i = 0; init.kind == InitKind::kFile && i < placeCount(init); ++i) {
+      const DType stored = placeOf(init, i, count).dtype;
+      if (canConvert(stored, DType::kF32)) continue;
+      return wrong(row, std::string("is made of a weight of ") + nameOf(stored) + ", expected floats");
     }
-    if (state.dtype == typeOfPart(init.part) && count == sizeOfPart(init)) return {};
+    const bool isCopy = init.part == WeightPart::kRowNorms && canConvert(DType::kF32, state.dtype);
+    if ((isCopy || state.dtype == typeOfPart(init.part)) && count == sizeOfPart(init)) return {};
     return wrong(row, "is no part of a weight of " + std::to_string(init.outputs) + " × " +
                           std::to_string(init.inputs) + ": it has " + std::to_string(count) + " elements of " +
                           nameOf(state.dtype) + ", expected " + std::to_string(sizeOfPart(init)) + " of " +
                           nameOf(typeOfPart(init.part)));
+  }
+
+  // Of what lies in files as it is: types that can be read as the state's, and of parts as many values as it has.
+  Status checkPlaces(const std::string& row, const StateDesc& state, int64_t count) const {
+    const bool takesFloats = state.dtype == DType::kF32 || state.dtype == DType::kF16 || state.dtype == DType::kBF16;
+    const bool isWhole = state.init.part == WeightPart::kWhole;
+    int64_t values = 0;
+    for (int64_t i = 0; i < placeCount(state.init); ++i) {
+      const FilePlace place = placeOf(state.init, i, count);
+      const bool isFloat = place.dtype != DType::kI32 && place.dtype != DType::kI64 && place.dtype != DType::kU8;
+      if (isWhole && place.dtype != state.dtype && !(takesFloats && isFloat)) {
+        return wrong(row, std::string("cannot be read from ") + nameOf(place.dtype) + " as " + nameOf(state.dtype));
+      }
+      if (state.init.parts.size != 0 && checkedCount(state.init.parts[i].shape) < 0) {
+        return wrong(row, std::string("its part ") + state.init.parts[i].name + " has an impossible size");
+      }
+      if (place.count > INT64_MAX / 16 - values) return wrong(row, "its parts have more values than can be counted");
+      values += place.count;
+    }
+    const int64_t expected = isWhole ? count : state.init.outputs * state.init.inputs;
+    if (state.init.parts.size == 0 || values == expected) return {};
+    return wrong(row,
+                 "has parts of " + std::to_string(values) + " values together, expected " + std::to_string(expected));
   }
 
   Status checkState(const StateDesc& state) const {
@@ -163,11 +189,7 @@ class Checker {
     } else if (!real && !constant && init.kind != InitKind::kZeros && init.kind != InitKind::kFile) {
       return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
     }
-    if (init.part == WeightPart::kWhole && init.kind == InitKind::kFile && init.fileDType != state.dtype &&
-        ((state.dtype != DType::kF32 && !narrow) || init.fileDType == DType::kI32 || init.fileDType == DType::kI64 ||
-         init.fileDType == DType::kU8)) {
-      return wrong(row, std::string("cannot be read from ") + nameOf(init.fileDType) + " as " + nameOf(state.dtype));
-    }
+    if (init.kind == InitKind::kFile) HYCRT_RETURN_IF_ERROR(checkPlaces(row, state, count));
     int64_t held = localCount;
     if (state.storage != FlatStorage::kWhole) {
       HYCRT_RETURN_IF_ERROR(checkAxes(row, state.flat));
@@ -344,9 +366,10 @@ Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
     return dataError(who + ": only one of them cycles the momentum" + advice);
   }
   for (const StateDesc& state : program.states) {
-    const bool known = state.init.file >= 0 && state.init.file < static_cast<int>(manifest.modelFiles.size());
-    if (state.init.kind == InitKind::kFile && !known) {
-      return dataError(who + ": parameter " + state.name + " is in model file " + std::to_string(state.init.file) +
+    for (int64_t i = 0; state.init.kind == InitKind::kFile && i < placeCount(state.init); ++i) {
+      const int file = placeOf(state.init, i, 0).file;
+      if (file >= 0 && file < static_cast<int>(manifest.modelFiles.size())) continue;
+      return dataError(who + ": parameter " + state.name + " is in model file " + std::to_string(file) +
                        ", but model_files has " + std::to_string(manifest.modelFiles.size()) + " rows" + advice);
     }
   }

@@ -24,7 +24,8 @@ std::string nameInAdapter(const Adapter& adapter, const std::string& parameter);
 // The name of a parameter among the model's own; empty for A and B.
 std::string nameInModel(const Adapter& adapter, const std::string& parameter);
 
-// Adds scale · B · A to weights, from a file of what nameInAdapter takes.
+// Adds scale · B · A to weights, from a file of what nameInAdapter takes; with magnitudes (DoRA), once all ranks have
+// written their parts of the sums, each output's weights are made as long as its magnitude says.
 class AdapterMerge {
  public:
   static Result<AdapterMerge> open(const Adapter& adapter, const std::string& path);
@@ -32,16 +33,27 @@ class AdapterMerge {
   // `values` are elements [global, global + count) of a parameter, row-major; those without an adapter stay.
   Status add(const std::string& parameter, int64_t global, int64_t count, float* values);
 
+  // Of the weights in the file `path`, which all ranks have written, those of every `step`th layer from `first` on.
+  // Nothing of adapters without magnitudes.
+  Status toLengths(const std::string& path, FolderLink link, int64_t first, int64_t step) const;
+
  private:
   AdapterMerge(std::string path, FileDescriptor file, TensorDirectory directory)
       : path_(std::move(path)), file_(std::move(file)), directory_(std::move(directory)) {}
 
   struct Layer {
     bool inputsFirst;
-    const TensorEntry* inner;  // A: [rank, inputs]
-    const TensorEntry* outer;  // B: [outputs, rank]
+    const TensorEntry* inner;    // A: [rank, inputs]
+    const TensorEntry* outer;    // B: [outputs, rank]
+    const TensorEntry* lengths;  // [outputs], or null
   };
   Status load(const std::string& parameter, const Layer& layer);
+  // A file that all ranks have written.
+  struct Written {
+    const std::string& path;
+    FileDescriptor reading, writing;
+  };
+  Status toLength(const Layer& layer, const Written& file, const TensorEntry& weight) const;
 
   std::string path_;
   FileDescriptor file_;

@@ -47,20 +47,48 @@ struct Plan {
   std::string header;
 };
 
+// A tensor of the file that some of a state's elements go into: all of them, but where parameters are read and written
+// in parts. `count` from number `first` on.
+struct Piece {
+  std::string name;
+  int64_t first, count;
+};
+
+std::vector<Piece> piecesOf(const StateDesc& state, const std::string& name, bool inParts) {
+  if (!inParts || state.init.parts.size == 0) return {{name, 0, elementCount(state.logical)}};
+  std::vector<Piece> pieces;
+  int64_t first = 0;
+  for (const FilePart& part : state.init.parts) {
+    pieces.push_back({part.name, first, elementCount(part.shape)});
+    first += pieces.back().count;
+  }
+  return pieces;
+}
+
+Status addTensor(const std::string& name, DType dtype, const json& shape, int stage, Plan* plan) {
+  TensorEntry entry;
+  entry.dtype = dtype;
+  entry.shape = shape.get<std::vector<int64_t>>();
+  const auto [known, isNew] = plan->directory.emplace(name, entry);
+  if (isNew) plan->stageOf[name] = stage;
+  if (known->second.dtype == entry.dtype && known->second.shape == entry.shape) return {};
+  return internalError("stages " + std::to_string(plan->stageOf[name]) + " and " + std::to_string(stage) + " hold " +
+                       name + " with different types or shapes");
+}
+
 Status addStage(const std::string& catalog, const Selection& selection, int stage, Plan* plan) {
   Result<json> rows = parseJson(catalog, "catalog of stage " + std::to_string(stage));
   if (!rows.ok()) return rows.status();
   for (const json& row : rows->at("states")) {
     const std::string role = row.at("role"), name = selection.nameOf(role, row.at("name"));
     if (name.empty()) continue;
-    TensorEntry entry;
-    entry.dtype = role == kCodes ? DType::kF32 : static_cast<DType>(row.at("dtype").get<int>());
-    entry.shape = row.at("shape").get<std::vector<int64_t>>();
-    const auto [known, isNew] = plan->directory.emplace(name, entry);
-    if (isNew) plan->stageOf[name] = stage;
-    if (known->second.dtype != entry.dtype || known->second.shape != entry.shape) {
-      return internalError("stages " + std::to_string(plan->stageOf[name]) + " and " + std::to_string(stage) +
-                           " hold " + name + " with different types or shapes");
+    const DType dtype = role == kCodes ? DType::kF32 : static_cast<DType>(row.at("dtype").get<int>());
+    if (!selection.saved.inParts || !row.contains("parts")) {
+      HYCRT_RETURN_IF_ERROR(addTensor(name, dtype, row.at("shape"), stage, plan));
+      continue;
+    }
+    for (const json& part : row.at("parts")) {
+      HYCRT_RETURN_IF_ERROR(addTensor(part.at("name"), dtype, part.at("shape"), stage, plan));
     }
   }
   return {};
@@ -113,34 +141,50 @@ class Writer {
     const FileDescriptor& file = *made;
     for (const StateDesc& state : ctx_.program().states) {
       const std::string name = selection_.nameOf(state.role, state.name);
-      if (name.empty() || plan_.stageOf.at(name) != ctx_.at().stage) continue;
+      if (name.empty()) continue;
+      const std::vector<Piece> pieces = piecesOf(state, name, selection_.saved.inParts);
+      if (plan_.stageOf.at(pieces.front().name) != ctx_.at().stage) continue;
       const ShardLayout layout(state, ctx_.mesh(), ctx_.at());
-      if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, name, layout));
+      if (layout.isWriter()) HYCRT_RETURN_IF_ERROR(writeShard(file, state, pieces, layout));
     }
     if (fsync(file.get()) != 0) return errnoError("cannot sync '" + path_ + "'", errno);
     return {};
   }
 
  private:
-  Status writeShard(const FileDescriptor& file, const StateDesc& state, const std::string& name,
+  Status writeShard(const FileDescriptor& file, const StateDesc& state, const std::vector<Piece>& pieces,
                     const ShardLayout& layout) {
-    const int64_t size = sizeOf(state.dtype);
-    const int64_t begin = plan_.directory.at(name).begin;
     return forEachWindow(state, {ctx_.arenas(), ctx_.file()}, WindowUse::kRead, [&](const StateWindow& window) {
       Status status;
       layout.forEachRun([&](const ElementRun& whole) {
         const std::optional<ElementRun> run = window.clip(whole);
-        if (!run) return true;
-        const std::byte* from = window.memory + (run->local - window.begin) * size;
-        if (std::strcmp(state.role, kCodes) == 0) {
-          status = writeCodes(file, state, from, *run, begin);
-          return status.ok();
-        }
-        status = writeRun(file, state, from, *run, begin + run->global * size);
+        if (run) status = writePieces(file, state, pieces, window, *run);
         return status.ok();
       });
       return status;
     });
+  }
+
+  // The run's elements, to the tensors that have them.
+  Status writePieces(const FileDescriptor& file, const StateDesc& state, const std::vector<Piece>& pieces,
+                     const StateWindow& window, const ElementRun& run) {
+    const int64_t size = sizeOf(state.dtype);
+    const bool areCodes = std::strcmp(state.role, kCodes) == 0;
+    const int64_t perElement = areCodes ? elementCount(state.logical) / elementCount(state.global) : 1;
+    auto piece = std::upper_bound(pieces.begin(), pieces.end(), run.global * perElement,
+                                  [](int64_t value, const Piece& each) { return value < each.first; });
+    for (--piece; piece != pieces.end() && piece->first < (run.global + run.count) * perElement; ++piece) {
+      const int64_t begin = std::max(run.global, piece->first / perElement);
+      const int64_t end = std::min(run.global + run.count, (piece->first + piece->count) / perElement);
+      const ElementRun part{run.local + (begin - run.global), begin, end - begin};
+      const std::byte* const from = window.memory + (part.local - window.begin) * size;
+      // Where the state's first element would lie.
+      const int64_t valueSize = areCodes ? int64_t{sizeof(float)} : size;
+      const int64_t origin = plan_.directory.at(piece->name).begin - piece->first * valueSize;
+      HYCRT_RETURN_IF_ERROR(areCodes ? writeCodes(file, state, from, part, origin)
+                                     : writeRun(file, state, from, part, origin + part.global * size));
+    }
+    return {};
   }
 
   Status writeRun(const FileDescriptor& file, const StateDesc& state, const std::byte* from, const ElementRun& run,
@@ -221,6 +265,10 @@ std::string catalogOf(const Program& program, const std::string& run) {
                     {"role", state.role},
                     {"dtype", static_cast<int>(state.dtype)},
                     {"shape", std::vector<int64_t>(state.logical.begin(), state.logical.end())}});
+    for (const FilePart& part : state.init.parts) {
+      rows.back()["parts"].push_back(
+          {{"name", part.name}, {"shape", std::vector<int64_t>(part.shape.begin(), part.shape.end())}});
+    }
   }
   return json{{"run", run}, {"states", rows}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }

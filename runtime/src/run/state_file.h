@@ -40,7 +40,8 @@ struct SavedParameters {
   // they mean, one or several each. Left out: such parameters are not written.
   std::function<Status(const StateDesc& codes, int64_t global, int64_t count, const std::byte* from, float* values)>
       decode;
-  bool scales = false;  // what codes are multiplied with is written, too, under its own names
+  bool scales = false;   // what codes are multiplied with is written, too, under its own names
+  bool inParts = false;  // what was read as several tensors is written as these, under their names
 };
 
 // Whether any stage keeps codes in a parameter's place.

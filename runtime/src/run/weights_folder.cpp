@@ -127,6 +127,7 @@ Status keepAside(const Status& status, const std::string& partial, const std::st
 Status writeMade(Context& ctx, const WeightsToSave& what, bool decodes, const std::string& path,
                  const std::string& aside, FolderLink link) {
   SavedParameters saved;
+  saved.inParts = true;
   std::optional<AdapterMerge> merge;
   std::optional<QuantizedWeights> quantized;
   if (what.adapter) {
@@ -146,7 +147,11 @@ Status writeMade(Context& ctx, const WeightsToSave& what, bool decodes, const st
       return quantized->decode(codes, global, count, from, values);
     };
   }
-  return writeParameters(ctx, path, link, saved);
+  HYCRT_RETURN_IF_ERROR(writeParameters(ctx, path, link, saved));
+  if (!merge || !what.adapter->hasMagnitudes) return {};
+  const int ranks = rankCount(ctx.mesh());
+  HYCRT_RETURN_IF_ERROR(merge->toLengths(path, link, rankOf(ctx.mesh(), ctx.at()), ranks));
+  return ctx.exchanger().barrier();
 }
 
 // Called by all ranks together. Makes the file `path` of what is saved. What every rank needs the whole of for its own
@@ -160,7 +165,7 @@ Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& 
   if (what.adapter && !what.merges) return writeParameters(ctx, path, link, {inAdapter, {}, {}});
   const Result<bool> decodes = holdsCodes(ctx);
   if (!decodes.ok()) return decodes.status();
-  if (!what.adapter && !*decodes) return writeParameters(ctx, path, link, {});
+  if (!what.adapter && !*decodes) return writeParameters(ctx, path, link, {{}, {}, {}, false, /*inParts=*/true});
   Status status = writeParameters(ctx, aside, link, {inAdapter, {}, {}, /*scales=*/*decodes});
   if (status.ok()) status = writeMade(ctx, what, *decodes, path, aside, link);
   if (rankOf(ctx.mesh(), ctx.at()) == 0) unlink(aside.c_str());

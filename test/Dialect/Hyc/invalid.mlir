@@ -15,6 +15,29 @@ hyc.param @w : tensor<4xf32> from #hyc.file<"model.onnx", offset = -4>
 
 // -----
 
+// expected-error@+1 {{starts from parts of 7 elements together, but its type 'tensor<2x4xf32>' has 8}}
+hyc.param @w : tensor<2x4xf32> from #hyc.parts<<"a"[4] at <"m", offset = 0>>, <"b"[3] at <"m", offset = 16>>>
+
+// -----
+
+// expected-error@+2 {{failed to parse Hyc_PartsAttr parameter 'parts'}}
+// expected-error@+1 {{part "a" is [2, 0], expected sizes of at least 1, and at most 2^50 elements}}
+hyc.param @w : tensor<4xf32> from #hyc.parts<<"a"[2, 0] at <"m", offset = 0>>>
+
+// -----
+
+// expected-error@+2 {{failed to parse Hyc_PartsAttr parameter 'parts'}}
+// expected-error@+1 {{part "a" is [1125899906842624, 2], expected sizes of at least 1, and at most 2^50 elements}}
+hyc.param @w : tensor<4xf32> from #hyc.parts<<"a"[1125899906842624, 2] at <"m", offset = 0>>>
+
+// -----
+
+// expected-error@+2 {{failed to parse Hyc_PartsAttr parameter 'parts'}}
+// expected-error@+1 {{a part has no name}}
+hyc.param @w : tensor<4xf32> from #hyc.parts<<""[4] at <"m", offset = 0>>>
+
+// -----
+
 // expected-error@+1 {{belongs to @v, which is no hyc.param}}
 hyc.state @v.m of @v role "adam.m" : tensor<4xf32> from #hyc.fill<0.0 : f64>
 

@@ -4,6 +4,8 @@
 // CHECK: hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.file<"mlp.onnx", offset = 128>
 hyc.param @fc1.weight : tensor<64x256xf32> from #hyc.file<"mlp.onnx", offset = 128>
 hyc.param @fc2.weight : tensor<256x64xf32> from #hyc.normal<mean = 0.0 : f64, stddev = 0.02 : f64>
+// CHECK: hyc.param @experts.up : tensor<2x3x4xf32> from #hyc.parts<<"experts.0"[3, 4] at <"a.safetensors", offset = 8>>, <"experts.1"[12] at <"b.safetensors", offset = 0>>>
+hyc.param @experts.up : tensor<2x3x4xf32> from #hyc.parts<<"experts.0"[3, 4] at <"a.safetensors", offset = 8>>, <"experts.1"[12] at <"b.safetensors", offset = 0>>>
 // CHECK: hyc.state @fc1.weight.m of @fc1.weight role "adam.m"
 hyc.state @fc1.weight.m of @fc1.weight role "adam.m" : tensor<64x256xf32> from #hyc.fill<0.0 : f64>
 

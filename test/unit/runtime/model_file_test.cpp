@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "base/crc32c.h"
@@ -197,6 +199,113 @@ TEST(ModelFile, IsReadInWholeChunksWhereverItsTensorsLie) {
       EXPECT_EQ(wrong, 0) << nameOf(stored) << " as " << nameOf(held) << " at " << offset;
     }
   }
+}
+
+// Matrices that lie in two files, in no order and of several types, some across two chunks and one shorter than the
+// others, are one tensor to its states: cut by the first dimension, by the last, and flat.
+class Parts : public testing::Test {
+ protected:
+  static constexpr int64_t kExperts = 5, kRows = 3, kColumns = 50000, kElements = kExperts * kRows * kColumns;
+
+  Parts() : whole_(static_cast<size_t>(kElements)) {
+    uint32_t state = 11;
+    for (float& value : whole_)
+      value = float{hyc::kernels::Bf16(static_cast<float>((state = state * 1664525 + 1013904223) >> 8))};
+    std::string bytes[2] = {"odd", ""};  // what begins at no multiple of four
+    for (const int64_t expert : {3, 0, 4, 2, 1}) {
+      // The last is two: its first row, and the others.
+      for (const auto& [first, rows] : expert == 4 ? std::vector<std::pair<int64_t, int64_t>>{{1, 2}, {0, 1}}
+                                                   : std::vector<std::pair<int64_t, int64_t>>{{0, 3}}) {
+        const int file = expert % 2;
+        const DType dtype = expert == 2 ? DType::kBF16 : DType::kF32;
+        const int64_t begin = (expert * kRows + first) * kColumns;
+        parts_[static_cast<size_t>(expert + (expert == 4 ? first != 0 : 0))] = {
+            "part", {rows, kColumns}, file, static_cast<int64_t>(bytes[file].size()), dtype};
+        for (int64_t i = begin; i < begin + rows * kColumns; ++i)
+          append(whole_[static_cast<size_t>(i)], dtype, &bytes[file]);
+      }
+    }
+    for (int file : {0, 1}) {
+      const std::string path = folder_.write("model" + std::to_string(file), bytes[file]);
+      files_.emplace_back(path, *measureFile(path));
+    }
+  }
+
+  static void append(float value, DType dtype, std::string* bytes) {
+    const hyc::kernels::Bf16 narrow(value);
+    if (dtype == DType::kBF16) bytes->append(reinterpret_cast<const char*>(&narrow), sizeof narrow);
+    if (dtype == DType::kF32) bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+
+  // What a rank of tp 2 × dp 2 then holds, against the whole.
+  void expectRead(const StateDesc& state, const Coordinates& at) {
+    std::vector<float> memory(static_cast<size_t>(heldElements(state)));
+    std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
+    Program program{};
+    program.mesh = meshOf(2, 1, 2);
+    const std::vector<StateDesc> states = {state};
+    program.states = tableOf(states);
+    const Status status = initializeStates(program, at, 0, files_, {arenas, nullptr});
+    ASSERT_TRUE(status.ok()) << status.message();
+    int64_t held = 0, wrong = 0;
+    ShardLayout(state, program.mesh, at).forEachRun([&](const ElementRun& run) {
+      for (int64_t i = 0; i < run.count; ++i)
+        wrong += memory[static_cast<size_t>(run.local + i)] != whole_[static_cast<size_t>(run.global + i)];
+      held += run.count;
+      return true;
+    });
+    EXPECT_EQ(wrong, 0);
+    EXPECT_GT(held, 0);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<float> whole_;
+  std::vector<ModelFile> files_;
+  static FilePart parts_[kExperts + 1];
+};
+FilePart Parts::parts_[kExperts + 1];
+
+TEST_F(Parts, AreReadAsOneTensorByWhoeverHasAnyOfIt) {
+  const Initializer init = Initializer::fromParts(parts_);
+  const Shape whole = {kExperts, kRows, kColumns};
+  StateDesc all{"w", "parameter", DType::kF32, {0, 0}, whole, whole, whole, {}, init};
+  StateDesc byExpert = all, byColumn = all, flat = all;
+  byExpert.local = {(kExperts + 1) / 2, kRows, kColumns};
+  byExpert.splits = {{0, kTp}};
+  byColumn.local = {kExperts, kRows, kColumns / 2};
+  byColumn.splits = {{2, kTp}};
+  flat.storage = FlatStorage::kShard;
+  flat.flat = {kDp};
+  flat.shardElements = flatShardSize(kElements, 2);
+  for (StateDesc* state : {&all, &byExpert, &byColumn, &flat}) {
+    for (int tp : {0, 1}) {
+      for (int dp : {0, 1}) expectRead(*state, placeOn(meshOf(2, 1, 2), tp, 0, dp));
+    }
+  }
+}
+
+TEST_F(Parts, WithOneBitChangedAreRefusedByWhoeverReadsThem) {
+  const Shape whole = {kExperts, kRows, kColumns};
+  std::vector<StateDesc> states = {{"w",
+                                    "parameter",
+                                    DType::kF32,
+                                    {0, 0},
+                                    whole,
+                                    whole,
+                                    {(kExperts + 1) / 2, kRows, kColumns},
+                                    {{0, kTp}},
+                                    Initializer::fromParts(parts_)}};
+  std::vector<float> memory(static_cast<size_t>(heldElements(states[0])));
+  std::byte* arenas[] = {reinterpret_cast<std::byte*>(memory.data())};
+  Program program{};
+  program.mesh = meshOf(2, 1, 1);
+  program.states = tableOf(states);
+  // The last byte of file 0 is of the part that was written last there, of expert 2.
+  std::ifstream file(files_[0].path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  bytes.back() ^= 1;
+  folder_.write("model0", bytes);
+  EXPECT_EQ(initializeStates(program, {0, 0}, 0, files_, {arenas, nullptr}).code(), StatusCode::kData);
 }
 
 TEST(ModelFile, WithOneBitChangedIsRefusedByWhoeverReadsIt) {

@@ -99,7 +99,7 @@ StateDesc stateOf(const Initializer& values, WeightPart part, bool inputsFirst) 
 
 // By the definition, over the whole matrix in its order.
 struct Expected {
-  std::vector<float> absmax, blocks, scales;
+  std::vector<float> absmax, blocks, scales, norms;
   std::vector<uint8_t> int8, nf4, absmaxCodes;
   float mean = 0;
 
@@ -116,6 +116,11 @@ struct Expected {
       nf4[i / 2] |= static_cast<uint8_t>(codes::nf4Code(stored[i], blocks[placeOf(i) / codes::kNf4Block])
                                          << (i % 2 == 0 ? 4 : 0));
     }
+    std::vector<long double> squares(kOutputs);
+    for (int64_t i = 0; i < kCount; ++i) {
+      squares[placeOf(i) / kInputs] += static_cast<long double>(stored[i]) * static_cast<long double>(stored[i]);
+    }
+    for (const long double sum : squares) norms.push_back(static_cast<float>(std::sqrt(sum)));
     const auto count = static_cast<int64_t>(blocks.size());
     absmaxCodes.resize(blocks.size());
     scales.resize(static_cast<size_t>(codes::nf4Groups(count)));
@@ -139,6 +144,8 @@ struct Expected {
         return bytesOf(absmaxCodes);
       case WeightPart::kNf4Scale:
         return bytesOf(scales);
+      case WeightPart::kRowNorms:
+        return bytesOf(norms);
       default:
         return bytesOf(std::vector<float>{mean});
     }
@@ -146,7 +153,8 @@ struct Expected {
 };
 
 constexpr WeightPart kParts[] = {WeightPart::kInt8Codes, WeightPart::kInt8Absmax, WeightPart::kNf4Codes,
-                                 WeightPart::kNf4Absmax, WeightPart::kNf4Scale,   WeightPart::kNf4Mean};
+                                 WeightPart::kNf4Absmax, WeightPart::kNf4Scale,   WeightPart::kNf4Mean,
+                                 WeightPart::kRowNorms};
 
 void expectParts(const Initializer& values, const std::vector<float>& stored, const std::vector<ModelFile>& files,
                  const std::vector<Layout>& layouts) {
@@ -187,6 +195,32 @@ TEST(WeightParts, OfOtherTypesAndByRuleAreThoseOfTheirValues) {
         static_cast<float>(0.02 * static_cast<double>(stream.normals(static_cast<uint64_t>(i / 4))[i % 4])));
   expectParts(Initializer::normal(0, 0.02, key), drawn, {}, layouts);
   expectParts(Initializer::zeros(), std::vector<float>(kCount), {}, layouts);
+}
+
+// A copy in fewer bits is that of the lengths, and numbers of which none can be told are refused.
+TEST(WeightParts, ThatAreLengthsAreRoundedForCopiesAndAreOfFiniteNumbers) {
+  const TemporaryFolder folder;
+  std::vector<float> values = numbers();
+  const Layout layout{"columns over tp, flat over dp", meshOf(3, 1, 2), 1, true};
+  const Expected expected(values, false);
+  StateDesc copy = stateOf(Initializer::fromFile(0, 0, DType::kF32), WeightPart::kRowNorms, false);
+  copy.dtype = DType::kBF16;
+  std::vector<Bf16> rounded;
+  for (float norm : expected.norms) rounded.push_back(Bf16(norm));
+  EXPECT_EQ(assembled(copy, layout, {fileOf<float>(folder, "sound", values, 0)}), Expected::bytesOf(rounded));
+
+  for (float other : {INFINITY, NAN, -8192.0f}) {
+    values[777] = other;
+    const std::vector<ModelFile> files{fileOf<float>(folder, "unsound", values, 0)};
+    const StateDesc state = stateOf(Initializer::fromFile(0, 0, DType::kF32), WeightPart::kRowNorms, false);
+    std::vector<float> arena(kOutputs);
+    std::byte* memory[] = {reinterpret_cast<std::byte*>(arena.data())};
+    const ArenaBases arenas{memory, nullptr};
+    const Mesh mesh = meshOf(1, 1, 1);
+    WeightParts parts({mesh, {0, 0}, kSeed, files, arenas});
+    parts.add(state);
+    EXPECT_EQ(parts.fill().code(), StatusCode::kData) << other;
+  }
 }
 
 TEST(WeightParts, OfAFileThatIsTooShortAreRefused) {

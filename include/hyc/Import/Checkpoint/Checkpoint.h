@@ -40,6 +40,13 @@ private:
   std::map<std::string, CheckpointTensor> tensors;
 };
 
+/// The tensors that a parameter's values may be stored as, one after another.
+struct StoredParts {
+  std::vector<std::string> names;
+  llvm::SmallVector<int64_t> shape; ///< of each
+  std::string following;            ///< the name that one more would have, which nobody asks for
+};
+
 struct StartOptions {
   /// Files are named relative to the module's folder, not absolutely.
   bool relative = false;
@@ -47,13 +54,16 @@ struct StartOptions {
   bool mayMiss = false;
   /// What the checkpoint calls a parameter, if not by its name; that is looked for first.
   std::function<std::string(llvm::StringRef)> storedName;
+  /// For a parameter of this shape the tensors that it is stored as where it is not there as one; no names: none.
+  std::function<StoredParts(llvm::StringRef, llvm::ArrayRef<int64_t>)> storedParts;
   /// Tensors that are known to be no parameters, such as masks; no word about them.
   std::function<bool(llvm::StringRef)> ignored;
 };
 
 /// Makes the parameters of `module` start from `checkpoint`. A tensor is found by the parameter's name; else by the one
 /// name that differs from it in a prefix alone (`h.0.ln_1.bias` for `transformer.h.0.ln_1.bias`); else, for a parameter
-/// that an embedding shares with another op and that therefore has two names, as the only tensor left of its shape.
+/// that an embedding shares with another op and that therefore has two names, as the only tensor left of its shape. One
+/// that is stored in parts starts from all of them, or is refused with what is wrong about the first.
 ///
 /// Missing and misshapen tensors are one error that lists them all, each with the nearest name left over; tensors that
 /// no parameter asks for are a warning.

@@ -6,6 +6,7 @@
 #ifndef HYC_IMPORT_HUGGINGFACE_DECODER_H
 #define HYC_IMPORT_HUGGINGFACE_DECODER_H
 
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/RopeParameters.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -41,6 +42,7 @@ enum DecoderPart : uint32_t {
   kPatches = 1 << 19,          ///< samples are images, cut into patches
   kFirstUnnormed = 1 << 20,    ///< the first block's attention has no norm in front
   kHeadDenseBias = 1 << 21,    ///< the product within the head has a bias
+  kTakesMask = 1 << 22,        ///< an input says which tokens are none, and nobody looks at these
 };
 
 /// What config.json says of the model; a key that is not there has the default of the family's configuration.
@@ -112,6 +114,10 @@ llvm::FailureOr<DecoderConfig> readDecoder(mlir::MLIRContext &context, llvm::Str
 
 /// What the files of the family's folders call a parameter.
 std::string storedNameOf(const DecoderConfig &config, llvm::StringRef parameter);
+
+/// What the files of the family's folders have in place of a parameter of this shape: each expert's matrices, one by
+/// one. No names for a parameter that is stored as one.
+StoredParts storedPartsOf(const DecoderConfig &config, llvm::StringRef parameter, llvm::ArrayRef<int64_t> shape);
 
 /// The name of the key that says how many positions there are.
 llvm::StringRef positionsKeyOf(const DecoderConfig &config);

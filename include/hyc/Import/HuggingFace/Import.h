@@ -1,8 +1,9 @@
-// Turns a Hugging Face folder, config.json and weights, into a phase-1 module: decoders of the families in
-// lib/Import/HuggingFace/DecoderFamilies.cpp.
+// Turns a Hugging Face folder, config.json and weights, into a phase-1 module: decoders, encoders and both together, of
+// the families in lib/Import/HuggingFace/{Decoder,Encoder}Families.cpp and EncoderDecoder.cpp.
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 
+#include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -21,13 +22,17 @@ struct HuggingFaceOptions {
   int64_t batch = 1;
   std::optional<int64_t> sequence; ///< tokens of a sample; as many as the model has positions
   FolderWeights weights = FolderWeights::Read;
+  bool paddingMask =
+      false; ///< of an encoder of text: an input attention_mask, (batch, sequence), 0 for what nobody is to see
 };
 
 /// Builds the model that `path`, a config.json, describes; its parameters start from the safetensors beside it, named
 /// as transformers names them or without the `transformer.` before the names, and else by the architecture's rule. What
-/// is wrong is a diagnostic. The module's attribute `hyc.model_folder` is the folder of `path`.
+/// is wrong is a diagnostic. The module's attribute `hyc.model_folder` is the folder of `path`. `names`, where it is
+/// wanted, gets what files of the family call parameters, for checkpoints that lie elsewhere.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importHuggingFace(mlir::MLIRContext &context, llvm::StringRef path,
-                                                                     const HuggingFaceOptions &options);
+                                                                     const HuggingFaceOptions &options,
+                                                                     StartOptions *names = nullptr);
 
 } // namespace hyc
 

@@ -132,6 +132,11 @@ def InsertAdapters : Pass<"hyc-insert-adapters", "::mlir::ModuleOp"> {
     model's output. It runs on the model's forward ops, before differentiation, and after what freezes the model's own
     parameters (hyc-freeze-parameters): adapters are always trained.
 
+    Of the variant `dora` (Liu et al. 2024) a third parameter, `PATH.lora_magnitude_vector`, says how long each output's
+    weights are, W and the change together; the sum is divided by the length that these have, a constant to backward, and
+    multiplied with it. It starts as the weight's own lengths (`#hyc.of_weight<row_norms of …>`). The length of the sum
+    comes from products of W with A and of A with itself, so that nothing of the weight's size is made.
+
     `hyc.adapter_rank` of both parameters says which dimension is the rank's, so that nothing splits it over ranks: it is far
     smaller than what it stands between. So A is split as what the weight contracts, B as what it keeps, and beside a
     weight whose inputs are split the sum that is left open is closed once, for both.
@@ -139,7 +144,7 @@ def InsertAdapters : Pass<"hyc-insert-adapters", "::mlir::ModuleOp"> {
   let options = [
     Option<"rank", "rank", "int64_t", "0", "rows of A and columns of B">,
     Option<"alpha", "alpha", "double", "0", "the change is scaled by this over the rank">,
-    Option<"variant", "variant", "std::string", "\"lora\"", "`lora`, or `rslora`, which scales by alpha over the rank's root">,
+    Option<"variant", "variant", "std::string", "\"lora\"", "`lora`; `rslora`, which scales by alpha over the rank's root; or `dora`">,
     ListOption<"targets", "targets", "std::string", "linear layers, by the ends of their paths">,
   ];
   let statistics = [Statistic<"adapters", "adapters", "linear layers that have an adapter">];
