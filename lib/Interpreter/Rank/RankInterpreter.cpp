@@ -103,19 +103,22 @@ LogicalResult RankInterpreter::Impl::initialise(rank::StateOp state, int64_t wor
   return memories[worldRank]->memory.store(state, region, local);
 }
 
-/// Marks the bytes that a symbol keeps beyond functions.
+/// Marks the bytes that a symbol keeps beyond functions. The last slots may lack room for it, since an arena ends with
+/// what is ever in them: whoever comes to it there is told so.
 template <typename Placed>
 static LogicalResult keep(std::map<Arena *, std::vector<bool>> &kept, Memory &memory, Placed op, int64_t copies) {
   Arena *arena = memory.find(op.getArena());
   int64_t offset = op.getOffset().value_or(0), bytes = op.getBufferType().getFootprint();
   if (!arena || offset < 0 || bytes < 0)
     return op.emitError("lies in @") << op.getArena() << ", which is no arena";
-  int64_t last = offset + (copies - 1) * arena->recordBytes;
-  if (bytes > arena->bytes || last > arena->bytes - bytes)
-    return op.emitError("reaches byte ") << last + bytes << " of @" << op.getArena() << ", which has " << arena->bytes;
+  if (bytes > arena->bytes || offset > arena->bytes - bytes)
+    return op.emitError("reaches byte ") << offset + bytes << " of @" << op.getArena() << ", which has "
+                                         << arena->bytes;
   std::vector<bool> &bits = kept.try_emplace(arena, arena->bytes, false).first->second;
-  for (int64_t copy = 0; copy < copies; ++copy)
-    std::fill_n(bits.begin() + offset + copy * arena->recordBytes, bytes, true);
+  for (int64_t copy = 0, begin = offset; copy < copies && begin <= arena->bytes - bytes; ++copy) {
+    std::fill_n(bits.begin() + begin, bytes, true);
+    begin += arena->recordBytes;
+  }
   return success();
 }
 
