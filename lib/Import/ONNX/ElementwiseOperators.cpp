@@ -382,9 +382,22 @@ LogicalResult importClip(NodeImport &node) {
     HostElement result = low ? foldMax(real, e[0], e[1]) : e[0];
     return high ? foldMin(real, result, e.back()) : result;
   };
+  // torch's clamp and relu6 by numbers come here, too, and have no gradient at a bound, of which Max and Min give half.
+  auto isNumber = [&](const Binding &bound) { return real && bound.constant && bound.type.getRank() == 0; };
+  auto beyond = [](Importer &importer, ComparePredicate predicate, Value x, Value bound) -> Value {
+    auto mask = cast<RankedTensorType>(x.getType()).clone(importer.getBuilder().getI1Type());
+    Value isBeyond = importer.emit<CompareOp>(mask, predicate, x, bound);
+    return importer.emit<SelectOp>(x.getType(), isBeyond, bound, x);
+  };
   auto emit = [&](Importer &importer, RankedTensorType, ArrayRef<Value> values) -> Value {
-    Value result = low ? importer.emit<MaxOp>(values[0], values[1]) : values[0];
-    return high ? importer.emit<MinOp>(result, values.back()) : result;
+    Value result = values[0];
+    if (low)
+      result = isNumber(operands[1]) ? beyond(importer, ComparePredicate::le, result, values[1])
+                                     : Value(importer.emit<MaxOp>(result, values[1]));
+    if (high)
+      result = isNumber(operands.back()) ? beyond(importer, ComparePredicate::ge, result, values.back())
+                                         : Value(importer.emit<MinOp>(result, values.back()));
+    return result;
   };
   return importElementwise(node, operands, operands[0].type.getElementType(), fold, emit);
 }

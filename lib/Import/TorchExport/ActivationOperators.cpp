@@ -14,18 +14,20 @@ void withAttribute(NodeTranslation &node, const char *type, const char *attribut
 
 void plain(NodeTranslation &node, const char *type) { node.finish(node.emit(type, {node.tensor("self")})); }
 
-/// self where it is beyond `bound`, `otherwise` elsewhere.
+/// `value` where self compares so with `bound`, `otherwise` elsewhere.
 Name beyond(NodeTranslation &node, const char *comparison, const Name &self, double bound, const Name &value,
             const Name &otherwise) {
   Name limit = node.constant(node.resultMeta().type, bound);
   return node.emit("Where", {node.emit(comparison, {self, limit}), value, otherwise});
 }
 
-/// Of numbers between two bounds: those beyond become the bound.
+/// Of numbers between two bounds: those beyond become the bound. As in torch one at a bound has no gradient, where Max
+/// and Min would have half of it: a channel of zeros, which is at relu6's, is no rarity.
 void clip(NodeTranslation &node, double least, double most) {
   ScalarType type = node.resultMeta().type;
-  Name raised = node.emit("Max", {node.tensor("self"), node.constant(type, least)});
-  node.finish(node.emit("Min", {raised, node.constant(type, most)}));
+  Name self = node.tensor("self");
+  Name raised = beyond(node, "LessOrEqual", self, least, node.constant(type, least), self);
+  node.finish(beyond(node, "GreaterOrEqual", raised, most, node.constant(type, most), raised));
 }
 
 void relu6(NodeTranslation &node) { clip(node, 0, 6); }

@@ -326,13 +326,21 @@ void maskedFill(NodeTranslation &node) {
       node.emit("Where", {node.operand("mask", ScalarType::Bool), node.operand("value", type), node.tensor("self")}));
 }
 
+/// As in torch one at a bound that is a number has no gradient (clip, in ActivationOperators.cpp), and shares it with
+/// one that is a tensor.
 void clamp(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   Name result = node.operand("self", type);
-  if (node.has("min"))
-    result = node.emit(Max, {result, node.operand("min", type)});
-  if (node.has("max"))
-    result = node.emit(Min, {result, node.operand("max", type)});
+  auto limit = [&](const char *argument, const char *extremum, const char *isBeyond) {
+    if (!node.has(argument))
+      return;
+    Name bound = node.operand(argument, type);
+    result = isFloat(type) && node.isNumber(argument)
+                 ? node.emit("Where", {node.emit(isBeyond, {result, bound}), bound, result})
+                 : node.emit(extremum, {result, bound});
+  };
+  limit("min", Max, LessOrEqual);
+  limit("max", Min, GreaterOrEqual);
   node.finish(result);
 }
 

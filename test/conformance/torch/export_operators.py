@@ -219,6 +219,9 @@ OTHERS = {
         (lambda w: torch.nn.functional.embedding(torch.arange(4), w, padding_idx=-1), lambda: (operand(4, 3),)),
         (lambda w, ids: torch.nn.functional.embedding(ids.to(torch.int64), w, padding_idx=0),
          lambda: (operand(4, 3), torch.tensor([0, 2, 0], dtype=torch.int32)))],
+    "other.at_bounds": [(bounded, lambda: (torch.tensor([0.0, 6.0, 3.0, -1.0, 7.0, 1.0], requires_grad=True),)) for bounded in (
+        torch.nn.functional.relu6, torch.nn.functional.hardtanh, lambda x: torch.clamp(x, 0, 6),
+        lambda x: torch.clamp_min(x, 0.0) + torch.clamp_max(x, 6.0), lambda x: torch.clamp(x, torch.zeros(6), torch.full((6,), 6.0)))],
     "other.grouped_mm": [(grouped, lambda: (operand(6, 3), operand(3, 3, 4)))],
     "other.erfinv": [(torch.erfinv, lambda: (torch.linspace(-0.9995, 0.99, 7, requires_grad=True),))],
     "other.complex": [
