@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """From CTest's JUnit report of the long tests to a page that can be committed.
 
-Usage: long_summary.py REPORT.xml COMMIT
+Usage: long_summary.py REPORT.xml COMMIT ALL.txt
+  ALL.txt   names of all long tests, a line each: those that the report does not have were not run
 """
 import datetime
 import os
@@ -18,7 +19,7 @@ def processor():
 
 
 def main():
-    report, commit = sys.argv[1:]
+    report, commit, everything = sys.argv[1:]
     cases = xml.parse(report).getroot().findall("testcase")
     if not cases:
         sys.exit(f"{report} holds no test")
@@ -31,9 +32,12 @@ def main():
     print("| test | result | seconds |")
     print("|---|---|---:|")
     words = {"run": "passed", "fail": "**failed**", "notrun": "skipped", "disabled": "disabled"}
-    for case in sorted(cases, key=lambda case: case.get("name")):
+    rows = {name: ("not run", "") for name in pathlib.Path(everything).read_text(encoding="utf-8").split()}
+    for case in cases:
         result = words.get(case.get("status"), case.get("status"))
-        print(f"| {case.get('name')} | {result} | {float(case.get('time')):.0f} |")
+        rows[case.get("name")] = (result, f"{float(case.get('time')):.0f}")
+    for name, (result, seconds) in sorted(rows.items()):
+        print(f"| {name} | {result} | {seconds} |")
 
 
 if __name__ == "__main__":
