@@ -66,9 +66,7 @@ Outcome hyc_e2e::execute(const std::vector<std::string> &arguments) {
 
 Outcome hyc_e2e::executePython(const std::string &program, const std::vector<std::string> &arguments) {
   const char *chosen = std::getenv("HYC_TEST_PYTHON");
-  std::vector<std::string> command =
-      chosen ? std::vector<std::string>{chosen} : std::vector<std::string>{"/usr/bin/env", "python3"};
-  command.insert(command.end(), {"-c", program});
+  std::vector<std::string> command = {"/usr/bin/env", chosen ? chosen : "python3", "-c", program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return execute(command);
 }
