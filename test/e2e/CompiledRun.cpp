@@ -141,6 +141,20 @@ std::vector<std::string> hyc_e2e::compileArguments(const Layout &layout, const s
   return trainingOnly(std::move(arguments));
 }
 
+std::string hyc_e2e::compiledTinyGpt2(const std::string &name, const std::vector<std::string> &further) {
+  std::string folder = scratch(name);
+  std::vector<std::string> arguments = {tool("hyc-compile"), model("gpt2-tiny.onnx")};
+  for (const char *argument :
+       {"--loss", "cross_entropy", "--logits", "logits", "--labels", "labels", "--optimizer", "adamw", "--lr", "1e-3"})
+    arguments.push_back(argument);
+  arguments.insert(arguments.end(), {"-o", folder});
+  arguments.insert(arguments.end(), further.begin(), further.end());
+  Outcome outcome = execute(trainingOnly(arguments));
+  if (outcome.status != 0)
+    throw std::runtime_error("hyc-compile ended with " + std::to_string(outcome.status) + ":\n" + outcome.output);
+  return folder;
+}
+
 std::string hyc_e2e::compiled(const Layout &layout) {
   static std::map<std::string, std::string> folders;
   auto [entry, inserted] = folders.try_emplace(layout.name());

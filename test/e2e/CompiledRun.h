@@ -44,6 +44,10 @@ std::vector<std::string> trainingOnly(std::vector<std::string> arguments);
 /// The arguments of hyc-compile for the tiny GPT-2 at a global batch of 16 in this layout, into `folder`.
 std::vector<std::string> compileArguments(const Layout &layout, const std::string &folder);
 
+/// Compiles the tiny GPT-2 to train by AdamW at 1e-3, with these further arguments, into a fresh folder `name`, which
+/// it returns. Throws std::runtime_error with the tool's output.
+std::string compiledTinyGpt2(const std::string &name, const std::vector<std::string> &further);
+
 /// Compiles once a layout and process; returns the folder. Throws std::runtime_error with the tool's output.
 std::string compiled(const Layout &layout);
 

@@ -70,28 +70,6 @@ nlohmann::json readJson(const std::string &path) {
   return nlohmann::json::parse(file);
 }
 
-std::string planOnly(const std::string &name, const std::vector<std::string> &further) {
-  std::string folder = scratch("placed-" + name);
-  std::vector<std::string> arguments = {tool("hyc-compile"),
-                                        model("gpt2-tiny.onnx"),
-                                        "--loss",
-                                        "cross_entropy",
-                                        "--logits",
-                                        "logits",
-                                        "--labels",
-                                        "labels",
-                                        "--optimizer",
-                                        "adamw",
-                                        "--lr",
-                                        "1e-3",
-                                        "-o",
-                                        folder};
-  arguments.insert(arguments.end(), further.begin(), further.end());
-  Outcome outcome = execute(trainingOnly(arguments));
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  return folder;
-}
-
 int64_t deviceBytes(const std::string &folder) {
   int64_t most = 0;
   const nlohmann::json memory = readJson(folder + "/memory.json");
@@ -122,14 +100,14 @@ TEST(PlannedUnderALimit, SomeStatesAreOnTheHostAndNoMore) {
     further.insert(further.end(), fixed.begin(), fixed.end());
     return further;
   };
-  const std::string plain = planOnly("plain", with({"--pp", "2"})),
-                    whole = planOnly("whole", with({"--pp", "2", "--offload-optimizer", "cpu"}));
+  const std::string plain = compiledTinyGpt2("placed-plain", with({"--pp", "2"})),
+                    whole = compiledTinyGpt2("placed-whole", with({"--pp", "2", "--offload-optimizer", "cpu"}));
   const int64_t most = deviceBytes(plain), least = deviceBytes(whole);
   ASSERT_LT(least, most);
   for (int64_t limit : {most - (most - least) / 4, (most + least) / 2}) {
     SCOPED_TRACE(limit);
-    const std::string placed = planOnly(
-        "part-" + std::to_string(limit),
+    const std::string placed = compiledTinyGpt2(
+        "placed-part-" + std::to_string(limit),
         with({"--ranks", "2", "--pp", "2", "--virtual-stages", "1", "--device-memory", std::to_string(limit)}));
     const std::set<std::string> moved = movedIn(placed);
     EXPECT_FALSE(moved.empty());
@@ -140,7 +118,7 @@ TEST(PlannedUnderALimit, SomeStatesAreOnTheHostAndNoMore) {
     EXPECT_GT(stepMilliseconds(placed), stepMilliseconds(plain));
     // A plan that a person may have edited: what it says is what is compiled again.
     const std::string again =
-        planOnly("again-" + std::to_string(limit), with({"--pp", "2", "--plan", placed + "/plan.json"}));
+        compiledTinyGpt2("placed-again-" + std::to_string(limit), with({"--pp", "2", "--plan", placed + "/plan.json"}));
     EXPECT_EQ(movedIn(again), moved);
     EXPECT_EQ(deviceBytes(again), deviceBytes(placed));
     // No bit of the training changes.

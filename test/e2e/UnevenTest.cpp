@@ -12,31 +12,12 @@ namespace {
 constexpr int kSteps = 4;
 constexpr double kTolerance = 1e-5;
 
-/// The tiny GPT-2 in a layout, three micro-batches of two samples a step.
-std::string compiledFor(const std::string &name, const std::vector<std::string> &layout) {
-  std::string folder = scratch("uneven-" + name);
-  std::vector<std::string> arguments = {tool("hyc-compile"),
-                                        model("gpt2-tiny.onnx"),
-                                        "--loss",
-                                        "cross_entropy",
-                                        "--logits",
-                                        "logits",
-                                        "--labels",
-                                        "labels",
-                                        "--lr",
-                                        "1e-3",
-                                        "-o",
-                                        folder,
-                                        "--optimizer",
-                                        "adamw",
-                                        "--clip-grad-norm",
-                                        "1"};
-  arguments.insert(arguments.end(), layout.begin(), layout.end());
-  Outcome outcome = execute(trainingOnly(arguments));
-  EXPECT_EQ(outcome.status, 0) << outcome.output;
-  return folder;
+std::string compiledFor(const std::string &name, std::vector<std::string> layout) {
+  layout.insert(layout.end(), {"--clip-grad-norm", "1"});
+  return compiledTinyGpt2("uneven-" + name, layout);
 }
 
+/// Three micro-batches of two samples a step.
 std::string onFourRanks(const std::string &name, const std::vector<std::string> &further) {
   std::vector<std::string> layout = {"--micro-batch", "2", "--grad-accum", "3"};
   layout.insert(layout.end(), further.begin(), further.end());

@@ -48,36 +48,10 @@ mount -t tmpfs -o size=48m none "$folder/runs"
 
 . "$rooms/namespaces.sh"
 HYC_HOST_SECONDS=$(awk -v minutes="$minutes" 'BEGIN { print int(minutes * 60 + 3600) }') make_hosts 2
-mkdir "$folder/ssh"
-for key in host user; do ssh-keygen -q -t ed25519 -N '' -f "$folder/ssh/$key"; done
-cat >"$folder/ssh/server" <<CONFIGURATION
-Port 2222
-HostKey $folder/ssh/host
-AuthorizedKeysFile $folder/ssh/user.pub
-StrictModes no
-UsePAM no
-PidFile none
-PermitRootLogin yes
-CONFIGURATION
-cat >"$folder/ssh/client" <<CONFIGURATION
-Host *
-  IdentityFile $folder/ssh/user
-  StrictHostKeyChecking no
-  UserKnownHostsFile /dev/null
-  LogLevel ERROR
-CONFIGURATION
+serve_ssh "$folder"
 for i in 0 1; do
   inside "$i" tc qdisc add dev eth0 root tbf rate "${rate}mbit" burst 64kb latency 400ms
-  # Not by `inside`, whose process in the background would be a shell's: these are ended by their own numbers.
-  nsenter --target "${holders[i]}" --net --uts --mount -- /bin/sh -c "mount -t tmpfs none /run && mkdir /run/sshd &&
-    mount --bind $folder/ssh/client /etc/ssh/ssh_config && exec /usr/sbin/sshd -D -e -f $folder/ssh/server" \
-    >"$folder/ssh/said$i" 2>&1 & holders+=($!)
   echo "10.78.0.$((i + 1)) slots=2" >>"$folder/hosts"
-done
-for i in 0 1; do
-  inside "$i" bash -c "for try in \$(seq 200); do
-      (exec 3<>/dev/tcp/10.78.0.$((i + 1))/2222) 2>/dev/null && exit 0; sleep 0.05; done; exit 1" ||
-    { echo "sshd does not listen:"; cat "$folder/ssh/said$i"; exit 1; }
 done
 
 out=$folder/out

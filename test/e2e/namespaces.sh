@@ -47,5 +47,6 @@ serve_ssh() {
       inside "$i" bash -c "exec 3<>/dev/tcp/10.78.0.$((i + 1))/2222" 2>/dev/null && break
       sleep 0.05
     done
+    [ "$tries" -lt 200 ] || { echo "sshd does not listen:"; cat "$keys/host$i.said"; exit 1; }
   done
 }

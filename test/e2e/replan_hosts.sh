@@ -8,39 +8,12 @@ set -euo pipefail
 rooms=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 mkdir -p "$3"
 bin=$(realpath "$1/bin") models=$(realpath "$2") folder=$(realpath "$3")
-rm -rf "$folder" && mkdir -p "$folder/ssh"
+rm -rf "$folder" && mkdir -p "$folder"
 
 . "$rooms/namespaces.sh"
 make_hosts 2
-for key in host user; do ssh-keygen -q -t ed25519 -N '' -f "$folder/ssh/$key"; done
-cat >"$folder/ssh/server" <<CONFIGURATION
-Port 2222
-HostKey $folder/ssh/host
-AuthorizedKeysFile $folder/ssh/user.pub
-StrictModes no
-UsePAM no
-PidFile none
-PermitRootLogin yes
-CONFIGURATION
-cat >"$folder/ssh/client" <<CONFIGURATION
-Host *
-  IdentityFile $folder/ssh/user
-  StrictHostKeyChecking no
-  UserKnownHostsFile /dev/null
-  LogLevel ERROR
-CONFIGURATION
-for i in 0 1; do
-  # Not by `inside`, whose process in the background would be a shell's: these are ended by their own numbers.
-  nsenter --target "${holders[i]}" --net --uts --mount -- /bin/sh -c "mount -t tmpfs none /run && mkdir /run/sshd &&
-    mount --bind $folder/ssh/client /etc/ssh/ssh_config && exec /usr/sbin/sshd -D -e -f $folder/ssh/server" \
-    >"$folder/ssh/said$i" 2>&1 & holders+=($!)
-  echo "10.78.0.$((i + 1)) slots=1" >>"$folder/hosts"
-done
-for i in 0 1; do
-  inside "$i" bash -c "for try in \$(seq 200); do
-      (exec 3<>/dev/tcp/10.78.0.$((i + 1))/2222) 2>/dev/null && exit 0; sleep 0.05; done; exit 1" ||
-    { echo "sshd does not listen:"; cat "$folder/ssh/said$i"; exit 1; }
-done
+serve_ssh "$folder"
+printf '10.78.0.%d slots=1\n' 1 2 >"$folder/hosts"
 
 out=$folder/out
 "$bin/hyc-compile" "$rooms/small-gpt2.json" --entry train --pp 2 --micro-batch 4 -o "$out" >"$folder/compile" 2>&1 ||
