@@ -8,25 +8,28 @@
 
 namespace hyc::kernels::cuda {
 
-constexpr int kHeldElements = 32;  // of a row, by each of its threads
+constexpr int kHeldElements = 32, kFewElements = 8;  // of a row, by each of its threads
 constexpr int kRowWarps = 4, kRowThreads = 256;
 
 // A warp a row. kPack elements an access, kHeld accesses a thread kept in registers.
 template <int pack>
 struct WarpRows {
-  static constexpr int kPack = pack, kHeld = kHeldElements / pack, kThreads = kWarp;
-  static Grid grid(int64_t rows) {
-    return {dim3(static_cast<unsigned>((rows + kRowWarps - 1) / kRowWarps)), dim3(kRowWarps * kWarp)};
-  }
-  __device__ static int64_t row() { return int64_t{blockIdx.x} * kRowWarps + threadIdx.x / kWarp; }
+  static constexpr int kPack = pack, kHeld = kHeldElements / pack, kThreads = kWarp, kRowsAtOnce = kRowWarps;
+  static Grid grid(int64_t rows) { return gridOfBlocks((rows + kRowWarps - 1) / kRowWarps); }
+  static Grid gridOfBlocks(int64_t blocks) { return {dim3(static_cast<unsigned>(blocks)), dim3(kRowWarps * kWarp)}; }
+  // Of the rows that a block does at once, this thread's.
+  __device__ static int64_t rowOfBlock() { return threadIdx.x / kWarp; }
+  __device__ static int64_t row() { return int64_t{blockIdx.x} * kRowWarps + rowOfBlock(); }
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % kWarp; }
   __device__ static float sum(float value) { return warpSum(value); }
 };
 // A block a row. kHeld is 0 where a row is read anew by each pass over it.
-template <int pack, bool isHeld>
+template <int pack, int heldElements>
 struct BlockRows {
-  static constexpr int kPack = pack, kHeld = isHeld ? kHeldElements / pack : 0, kThreads = kRowThreads;
-  static Grid grid(int64_t rows) { return {dim3(static_cast<unsigned>(rows)), dim3(kRowThreads)}; }
+  static constexpr int kPack = pack, kHeld = heldElements / pack, kThreads = kRowThreads, kRowsAtOnce = 1;
+  static Grid grid(int64_t rows) { return gridOfBlocks(rows); }
+  static Grid gridOfBlocks(int64_t blocks) { return {dim3(static_cast<unsigned>(blocks)), dim3(kRowThreads)}; }
+  __device__ static int64_t rowOfBlock() { return 0; }
   __device__ static int64_t row() { return blockIdx.x; }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static float sum(float value) {
@@ -39,10 +42,12 @@ struct BlockRows {
 template <typename T, typename Launch>
 void chooseRows(int64_t cols, bool isPacked, Launch launch) {
   constexpr int kPack = kPackSize<T>;
-  if (!isPacked) return launch(BlockRows<1, false>());
+  if (!isPacked) return launch(BlockRows<1, 0>());
   if (cols <= kWarp * kHeldElements) return launch(WarpRows<kPack>());
-  if (cols <= kRowThreads * kHeldElements) return launch(BlockRows<kPack, true>());
-  launch(BlockRows<kPack, false>());
+  // Fewer registers, so that more rows are under way at once.
+  if (cols <= kRowThreads * kFewElements) return launch(BlockRows<kPack, kFewElements>());
+  if (cols <= kRowThreads * kHeldElements) return launch(BlockRows<kPack, kHeldElements>());
+  launch(BlockRows<kPack, 0>());
 }
 
 // This thread's part of one row.
@@ -67,22 +72,23 @@ class RowElements {
       for (int64_t c = first(0); c < cols; c += Rows::kThreads * kPack) use(c, loadPack<kPack>(x + c));
     }
   }
-  // The same for two rows of one length.
+  // The same for two rows of one length: use(k, c, …) of the k-th pack, where packs are held.
   template <typename Use>
   __device__ void forEachWith(const RowElements &other, const Use &use) const {
     if constexpr (Rows::kHeld > 0) {
 #pragma unroll
       for (int k = 0; k < Rows::kHeld; ++k)
-        if (first(k) < cols) use(first(k), held[k], other.held[k]);
+        if (first(k) < cols) use(k, first(k), held[k], other.held[k]);
     } else {
       for (int64_t c = first(0); c < cols; c += Rows::kThreads * kPack)
-        use(c, loadPack<kPack>(x + c), loadPack<kPack>(other.x + c));
+        use(0, c, loadPack<kPack>(x + c), loadPack<kPack>(other.x + c));
     }
   }
 
- private:
+  // The first element of the k-th pack of this thread.
   __device__ static int64_t first(int k) { return (int64_t{k} * Rows::kThreads + Rows::thread()) * kPack; }
 
+ private:
   const T *x;
   int64_t cols;
   Pack<T, kPack> held[Rows::kHeld > 0 ? Rows::kHeld : 1];
@@ -150,6 +156,64 @@ __device__ void addRowTiles(float (&sums)[n]) {
   if (threadIdx.y != 0) return;
   for (int r = 1; r < kRowTile; ++r)
     for (int i = 0; i < n; ++i) sums[i] += tiles[r][i][threadIdx.x];
+}
+
+// Sums over the rows of a block while they are gone through one by one: a term for each element that a thread holds.
+template <typename Rows, int vectors>
+class HeldSums {
+ public:
+  __device__ float &at(int vector, int k, int i) { return sums[vector][k][i]; }
+
+  // Adds those of a block's warps in their order, and writes them to `to`, [vectors, cols]. All threads call it, once.
+  __device__ void store(int64_t cols, float *to) {
+    if constexpr (Rows::kRowsAtOnce == 1) {
+      forEach(cols, [&](int vector, int64_t c, float sum) { to[vector * cols + c] = sum; });
+    } else {
+      __shared__ float warps[vectors][kWarp * kHeldElements];
+      for (int warp = 0; warp < Rows::kRowsAtOnce; ++warp) {
+        __syncthreads();
+        if (warp != Rows::rowOfBlock()) continue;
+        forEach(cols, [&](int vector, int64_t c, float sum) {
+          if (warp > 0) sum += warps[vector][c];
+          if (warp + 1 < Rows::kRowsAtOnce)
+            warps[vector][c] = sum;
+          else
+            to[vector * cols + c] = sum;
+        });
+      }
+    }
+  }
+
+ private:
+  template <typename Use>
+  __device__ void forEach(int64_t cols, const Use &use) {
+#pragma unroll
+    for (int k = 0; k < Rows::kHeld; ++k) {
+      const int64_t c = (int64_t{k} * Rows::kThreads + Rows::thread()) * Rows::kPack;
+      if (c >= cols) continue;
+#pragma unroll
+      for (int vector = 0; vector < vectors; ++vector)
+#pragma unroll
+        for (int i = 0; i < Rows::kPack; ++i) use(vector, c + i, sums[vector][k][i]);
+    }
+  }
+
+  float sums[vectors][Rows::kHeld][Rows::kPack] = {};
+};
+
+// The sums over blocks of rows, [blocks, count], for column c of a tile: in the first of its threads, whose block is
+// [kColumnTile, kRowTile]; all of them call it.
+__device__ inline float sumOfRowBlocks(int64_t count, int64_t blocks, const float *partial, int64_t c) {
+  float sums[1] = {};
+  if (c < count) {
+#pragma unroll 8
+    for (int64_t block = threadIdx.y; block < blocks; block += kRowTile) sums[0] += partial[block * count + c];
+  }
+  addRowTiles(sums);
+  return sums[0];
+}
+inline Grid gridOfRowBlockSums(int64_t count) {
+  return {dim3(static_cast<unsigned>((count + kColumnTile - 1) / kColumnTile)), dim3(kColumnTile, kRowTile)};
 }
 
 }  // namespace hyc::kernels::cuda

@@ -164,10 +164,59 @@ Product *productOf(const GemmDesc &d, const Types &types, const Pointers &p) {
   return made ? &known.emplace(key, *made).first->second : nullptr;
 }
 
+// How many of `count` elements along memory make whole packs of 16 bytes of a 16-bit type, where that leaves a rest and
+// is most of them; else all.
+int64_t inWholePacks(int64_t count) {
+  constexpr int64_t kPack = 8;
+  return count % kPack == 0 || count < 8 * kPack ? count : count / kPack * kPack;
+}
+
+// A product of 16-bit types as two, the first of which is all but all of it and takes the library's fast algorithms:
+// those move packs of 16 bytes along memory, and where a row ends within one (a vocabulary of 50257), the library falls
+// back to others, several times slower, though rows begin at multiples of 16 bytes. The rest is under a pack long.
+struct Split {
+  int64_t GemmDesc::*size = nullptr;  // m, n or k; null: the product stays whole
+  int64_t most = 0;
+};
+
+Split splitOf(const GemmDesc &d, int64_t resultBytes) {
+  const auto isPacked = [](int64_t rowStride) { return rowStride % 8 == 0; };
+  const bool packedA = isPacked(d.rowStrideA()), packedB = isPacked(d.rowStrideB());
+  const bool packedC = d.rowStrideC() * resultBytes % 16 == 0;
+  if (packedC && (d.transB || packedB) && inWholePacks(d.n) < d.n) return {&GemmDesc::n, inWholePacks(d.n)};
+  if (d.transA && packedA && inWholePacks(d.m) < d.m) return {&GemmDesc::m, inWholePacks(d.m)};
+  const bool lies = !d.transA || d.transB;
+  if (lies && (d.transA || packedA) && (!d.transB || packedB) && inWholePacks(d.k) < d.k)
+    return {&GemmDesc::k, inWholePacks(d.k)};
+  return {};
+}
+
 template <typename T, typename C>
 void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, void *workspace) {
   if (d.m <= 0 || d.n <= 0 || d.batch <= 0 || !failure.empty()) return;
   if (d.k <= 0) return scaleAndAddBias(stream, d, d.hasBias ? bias : nullptr, c);
+  if (const Split split = sizeof(T) == 2 ? splitOf(d, sizeof(C)) : Split(); split.size) {
+    // Strides stay those of the whole.
+    GemmDesc first = d;
+    first.lda = d.rowStrideA(), first.ldb = d.rowStrideB(), first.ldc = d.rowStrideC();
+    GemmDesc rest = first;
+    const int64_t at = split.most;
+    first.*split.size = at;
+    rest.*split.size = d.*split.size - at;
+    const T *restOfA = a, *restOfB = b;
+    if (split.size != &GemmDesc::n) restOfA += (split.size == &GemmDesc::k) != d.transA ? at : at * rest.lda;
+    if (split.size != &GemmDesc::m) restOfB += (split.size == &GemmDesc::k) == d.transB ? at : at * rest.ldb;
+    if (split.size == &GemmDesc::k) {
+      // The short sum first: what rounding it to a 16-bit C loses is small beside the whole.
+      rest.hasBias = false, first.beta = 1;
+      multiply(stream, rest, restOfA, restOfB, bias, c, workspace);
+      return multiply(stream, first, a, b, bias, c, workspace);
+    }
+    const bool isColumns = split.size == &GemmDesc::n;
+    multiply(stream, first, a, b, bias, c, workspace);
+    return multiply(stream, rest, restOfA, restOfB, isColumns && d.hasBias ? bias + at : bias,
+                    c + (isColumns ? at : at * rest.ldc), workspace);
+  }
   const Pointers pointers{a, b, bias, c, workspace};
   Product *product = productOf(d, {kType<T>, kType<C>}, pointers);
   if (!product) return;

@@ -1,5 +1,4 @@
 // Layer normalisation on GPUs: a warp a row where that holds it in registers, else a block.
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/layer_norm/cuda.h"
 
@@ -36,25 +35,25 @@ __global__ void forwardKernel(LayerNormDesc d, const T *x, const float *scale, c
   }
 }
 
-template <typename Rows, typename T>
-__global__ void backwardKernel(LayerNormDesc d, const T *x, const float *scale, const float *mean, const float *rstd,
-                               const T *dy, T *dx) {
+// dx of a row, which may take the place of dy; add(k, i, dy, x̂) of each element.
+template <typename Rows, typename T, typename Add>
+__device__ void gradientOfRow(const LayerNormDesc &d, int64_t row, const T *x, const float *scale, const float *mean,
+                              const float *rstd, const T *dy, T *dx, const Add &add) {
   constexpr int n = Rows::kPack;
-  const int64_t row = Rows::row();
-  if (row >= d.rows) return;
   const RowElements<Rows, T> xs(x + row * d.cols, d.cols), dys(dy + row * d.cols, d.cols);
   const float rowMean = mean[row], rowRstd = rstd[row], cols = static_cast<float>(d.cols);
   float sumG = 0, sumGx = 0;
-  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+  xs.forEachWith(dys, [&](int k, int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
     const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
     for (int i = 0; i < n; ++i) {
-      const float g = dyPack.at[i] * scales.at[i];
+      const float g = dyPack.at[i] * scales.at[i], normal = (xPack.at[i] - rowMean) * rowRstd;
       sumG += g;
-      sumGx += g * ((xPack.at[i] - rowMean) * rowRstd);
+      sumGx += g * normal;
+      add(k, i, dyPack.at[i], normal);
     }
   });
   const float meanG = Rows::sum(sumG) / cols, meanGx = Rows::sum(sumGx) / cols;
-  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+  xs.forEachWith(dys, [&](int, int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
     const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
     Pack<T, n> out;
     for (int i = 0; i < n; ++i) {
@@ -63,6 +62,27 @@ __global__ void backwardKernel(LayerNormDesc d, const T *x, const float *scale, 
     }
     storePack(dx + row * d.cols + c, out);
   });
+}
+
+template <typename Rows, typename T>
+__global__ void backwardKernel(LayerNormDesc d, const T *x, const float *scale, const float *mean, const float *rstd,
+                               const T *dy, T *dx) {
+  const int64_t row = Rows::row();
+  if (row < d.rows) gradientOfRow<Rows>(d, row, x, scale, mean, rstd, dy, dx, [](int, int, float, float) {});
+}
+
+// The same and the parameters' gradients in one pass, a block of rows a block. partial: [blocks, 2, cols].
+template <typename Rows, typename T>
+__global__ void wholeBackwardKernel(LayerNormDesc d, int64_t rowsPerBlock, const T *x, const float *scale,
+                                    const float *mean, const float *rstd, const T *dy, T *dx, float *partial) {
+  const int64_t first = blockIdx.x * rowsPerBlock, limit = first + rowsPerBlock, end = limit < d.rows ? limit : d.rows;
+  HeldSums<Rows, 2> sums;
+  for (int64_t row = first + Rows::rowOfBlock(); row < end; row += Rows::kRowsAtOnce)
+    gradientOfRow<Rows>(d, row, x, scale, mean, rstd, dy, dx, [&](int k, int i, float g, float normal) {
+      sums.at(0, k, i) += g * normal;
+      sums.at(1, k, i) += g;
+    });
+  sums.store(d.cols, partial + int64_t{blockIdx.x} * 2 * d.cols);
 }
 
 // One block of rows and a tile of columns. partial: [blocks, 2, cols].
@@ -91,14 +111,11 @@ __global__ void parameterKernel(LayerNormDesc d, int64_t rowsPerBlock, const T *
 
 __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial, WriteMode mode, float *dscale,
                               float *dbias) {
-  forEach(2 * cols, [&](int64_t c) {
-    float *to = c < cols ? (dscale ? dscale + c : nullptr) : dbias ? dbias + (c - cols) : nullptr;
-    if (!to) return;
-    float sum = 0;
-#pragma unroll 8
-    for (int64_t block = 0; block < blocks; ++block) sum += partial[block * 2 * cols + c];
-    *to = mode == WriteMode::kAccumulate ? *to + sum : sum;
-  });
+  const int64_t c = int64_t{blockIdx.x} * kColumnTile + threadIdx.x;
+  const float sum = sumOfRowBlocks(2 * cols, blocks, partial, c);
+  if (threadIdx.y != 0 || c >= 2 * cols) return;
+  float *to = c < cols ? (dscale ? dscale + c : nullptr) : dbias ? dbias + (c - cols) : nullptr;
+  if (to) *to = mode == WriteMode::kAccumulate ? *to + sum : sum;
 }
 
 }  // namespace
@@ -111,23 +128,29 @@ void layerNormForward(Stream stream, const LayerNormDesc &d, const T *x, const f
   });
 }
 
-// The parameters' gradients first: dx may be dy.
+// Where a pass makes one of them only, the parameters' gradients come first: dx may be dy.
 template <typename T>
 void layerNormBackward(Stream stream, const LayerNormDesc &d, const T *x, const float *scale, const float *mean,
                        const float *rstd, const T *dy, T *dx, float *dscale, float *dbias, WriteMode mode,
                        void *workspace) {
-  if (dscale || dbias) {
-    float *partial = static_cast<float *>(workspace);
-    const int64_t rowsPerBlock = layerNormRowsPerBlock(d), blocks = (d.rows + rowsPerBlock - 1) / rowsPerBlock;
-    if (blocks > 0)
-      kernel(parameterKernel<T>)
-          .launch(stream, gridOfColumnSums(d.cols, blocks), d, rowsPerBlock, x, mean, rstd, dy, partial);
-    kernel(combineKernel).launch(stream, gridOver(2 * d.cols, 64), d.cols, blocks, partial, mode, dscale, dbias);
-  }
-  if (!dx) return;
+  const bool makesParameters = dscale || dbias;
+  const RowBlocks blocks(d.rows, d.cols);
+  float *partial = static_cast<float *>(workspace);
   chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
-    kernel(backwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, mean, rstd, dy, dx);
+    using Rows = decltype(rows);
+    if constexpr (Rows::kHeld > 0)
+      if (dx && makesParameters)
+        return kernel(wholeBackwardKernel<Rows, T>)
+            .launch(stream, Rows::gridOfBlocks(blocks.count), d, blocks.rowsPerBlock, x, scale, mean, rstd, dy, dx,
+                    partial);
+    if (makesParameters)
+      kernel(parameterKernel<T>)
+          .launch(stream, gridOfColumnSums(d.cols, blocks.count), d, blocks.rowsPerBlock, x, mean, rstd, dy, partial);
+    if (dx) kernel(backwardKernel<Rows, T>).launch(stream, rows.grid(d.rows), d, x, scale, mean, rstd, dy, dx);
   });
+  if (makesParameters)
+    kernel(combineKernel)
+        .launch(stream, gridOfRowBlockSums(2 * d.cols), d.cols, blocks.count, partial, mode, dscale, dbias);
 }
 
 #define HYC_INSTANTIATE(T)                                                                                       \

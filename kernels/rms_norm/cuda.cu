@@ -1,5 +1,4 @@
 // Normalisation by the root mean square on GPUs: a warp a row where that holds it in registers, else a block.
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/rows.h"
 #include "kernels/rms_norm/cuda.h"
 
@@ -27,25 +26,46 @@ __global__ void forwardKernel(RmsNormDesc d, const T *x, const float *scale, T *
   if (Rows::thread() == 0) rstd[row] = rowRstd;
 }
 
-template <typename Rows, typename T>
-__global__ void backwardKernel(RmsNormDesc d, const T *x, const float *scale, const float *rstd, const T *dy, T *dx) {
+// dx of a row, which may take the place of dy; add(k, i, term of dscale) of each element.
+template <typename Rows, typename T, typename Add>
+__device__ void gradientOfRow(const RmsNormDesc &d, int64_t row, const T *x, const float *scale, const float *rstd,
+                              const T *dy, T *dx, const Add &add) {
   constexpr int n = Rows::kPack;
-  const int64_t row = Rows::row();
-  if (row >= d.rows) return;
   const RowElements<Rows, T> xs(x + row * d.cols, d.cols), dys(dy + row * d.cols, d.cols);
   const float rowRstd = rstd[row];
   float sum = 0;
-  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+  xs.forEachWith(dys, [&](int k, int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
     const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
-    for (int i = 0; i < n; ++i) sum += dyPack.at[i] * scales.at[i] * (xPack.at[i] * rowRstd);
+    for (int i = 0; i < n; ++i) {
+      const float normal = xPack.at[i] * rowRstd;
+      sum += dyPack.at[i] * scales.at[i] * normal;
+      add(k, i, dyPack.at[i] * normal);
+    }
   });
   const float meanGn = Rows::sum(sum) / static_cast<float>(d.cols);
-  xs.forEachWith(dys, [&](int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
+  xs.forEachWith(dys, [&](int, int64_t c, const Pack<T, n> &xPack, const Pack<T, n> &dyPack) {
     const Pack<float, n> scales = loadParameters<n>(scale, c, 1.0f);
     Pack<T, n> out;
     for (int i = 0; i < n; ++i) out.at[i] = T(rowRstd * (dyPack.at[i] * scales.at[i] - xPack.at[i] * rowRstd * meanGn));
     storePack(dx + row * d.cols + c, out);
   });
+}
+
+template <typename Rows, typename T>
+__global__ void backwardKernel(RmsNormDesc d, const T *x, const float *scale, const float *rstd, const T *dy, T *dx) {
+  const int64_t row = Rows::row();
+  if (row < d.rows) gradientOfRow<Rows>(d, row, x, scale, rstd, dy, dx, [](int, int, float) {});
+}
+
+// The same and the scale's gradient in one pass, a block of rows a block. partial: [blocks, cols].
+template <typename Rows, typename T>
+__global__ void wholeBackwardKernel(RmsNormDesc d, int64_t rowsPerBlock, const T *x, const float *scale,
+                                    const float *rstd, const T *dy, T *dx, float *partial) {
+  const int64_t first = blockIdx.x * rowsPerBlock, limit = first + rowsPerBlock, end = limit < d.rows ? limit : d.rows;
+  HeldSums<Rows, 1> sums;
+  for (int64_t row = first + Rows::rowOfBlock(); row < end; row += Rows::kRowsAtOnce)
+    gradientOfRow<Rows>(d, row, x, scale, rstd, dy, dx, [&](int k, int i, float term) { sums.at(0, k, i) += term; });
+  sums.store(d.cols, partial + int64_t{blockIdx.x} * d.cols);
 }
 
 // One block of rows and a tile of columns. partial: [blocks, cols].
@@ -65,12 +85,10 @@ __global__ void scaleGradientKernel(RmsNormDesc d, int64_t rowsPerBlock, const T
 }
 
 __global__ void combineKernel(int64_t cols, int64_t blocks, const float *partial, WriteMode mode, float *dscale) {
-  forEach(cols, [&](int64_t c) {
-    float sum = 0;
-#pragma unroll 8
-    for (int64_t block = 0; block < blocks; ++block) sum += partial[block * cols + c];
-    dscale[c] = mode == WriteMode::kAccumulate ? dscale[c] + sum : sum;
-  });
+  const int64_t c = int64_t{blockIdx.x} * kColumnTile + threadIdx.x;
+  const float sum = sumOfRowBlocks(cols, blocks, partial, c);
+  if (threadIdx.y != 0 || c >= cols) return;
+  dscale[c] = mode == WriteMode::kAccumulate ? dscale[c] + sum : sum;
 }
 
 }  // namespace
@@ -82,22 +100,25 @@ void rmsNormForward(Stream stream, const RmsNormDesc &d, const T *x, const float
   });
 }
 
-// The parameter's gradient first: dx may be dy.
+// Where a pass makes one of them only, the parameter's gradient comes first: dx may be dy.
 template <typename T>
 void rmsNormBackward(Stream stream, const RmsNormDesc &d, const T *x, const float *scale, const float *rstd,
                      const T *dy, T *dx, float *dscale, WriteMode mode, void *workspace) {
-  if (dscale) {
-    float *partial = static_cast<float *>(workspace);
-    const int64_t rowsPerBlock = rmsNormRowsPerBlock(d), blocks = (d.rows + rowsPerBlock - 1) / rowsPerBlock;
-    if (blocks > 0)
-      kernel(scaleGradientKernel<T>)
-          .launch(stream, gridOfColumnSums(d.cols, blocks), d, rowsPerBlock, x, rstd, dy, partial);
-    kernel(combineKernel).launch(stream, gridOver(d.cols, 64), d.cols, blocks, partial, mode, dscale);
-  }
-  if (!dx) return;
+  const RowBlocks blocks(d.rows, d.cols);
+  float *partial = static_cast<float *>(workspace);
   chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
-    kernel(backwardKernel<decltype(rows), T>).launch(stream, rows.grid(d.rows), d, x, scale, rstd, dy, dx);
+    using Rows = decltype(rows);
+    if constexpr (Rows::kHeld > 0)
+      if (dx && dscale)
+        return kernel(wholeBackwardKernel<Rows, T>)
+            .launch(stream, Rows::gridOfBlocks(blocks.count), d, blocks.rowsPerBlock, x, scale, rstd, dy, dx, partial);
+    if (dscale)
+      kernel(scaleGradientKernel<T>)
+          .launch(stream, gridOfColumnSums(d.cols, blocks.count), d, blocks.rowsPerBlock, x, rstd, dy, partial);
+    if (dx) kernel(backwardKernel<Rows, T>).launch(stream, rows.grid(d.rows), d, x, scale, rstd, dy, dx);
   });
+  if (dscale)
+    kernel(combineKernel).launch(stream, gridOfRowBlockSums(d.cols), d.cols, blocks.count, partial, mode, dscale);
 }
 
 #define HYC_INSTANTIATE(T)                                                                                          \

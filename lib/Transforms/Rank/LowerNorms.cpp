@@ -1,16 +1,23 @@
 // Normalizations and rotary positions: one library kernel each. Workspaces are temporaries like any other.
 #include "FunctionLowering.h"
 
+#include "hyc/Analysis/Workspaces.h"
+#include "kernels/cuda/row_blocks.h"
+#include "kernels/layer_norm/op.h"
+
 using namespace mlir;
 using namespace hyc;
 
-/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length. As
-/// layerNormBackwardWorkspaceBytes and rmsNormBackwardWorkspaceBytes in kernels/*_norm/op.h.
-static rank::BufferType rowBlocks(rank::BufferType x, int64_t vectors) {
-  constexpr int64_t kRowBlocks = 32;
-  int64_t cols = x.getShape().back(), rows = cols ? x.getNumElements() / cols : 0;
-  int64_t rowsPerBlock = rows <= kRowBlocks * 8 ? 8 : (rows + kRowBlocks - 1) / kRowBlocks;
-  int64_t elements = (rows + rowsPerBlock - 1) / rowsPerBlock * vectors * cols;
+/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length. LayerNormDesc's blocks
+/// are RmsNormDesc's, too.
+static rank::BufferType rowBlocks(Operation *op, rank::BufferType x, int64_t vectors) {
+  kernels::LayerNormDesc desc;
+  desc.cols = x.getShape().back(), desc.rows = desc.cols ? x.getNumElements() / desc.cols : 0;
+  auto module = op->getParentOfType<ModuleOp>();
+  int64_t bytes = module && module->hasAttr(kTargetAttribute)
+                      ? kernels::cuda::rowSumsBytes(desc.rows, desc.cols, vectors)
+                      : static_cast<int64_t>(kernels::layerNormBackwardWorkspaceBytes(desc)) / 2 * vectors;
+  int64_t elements = bytes / static_cast<int64_t>(sizeof(float));
   return rank::BufferType::get(x.getContext(), {elements}, accumulationType(x.getElementType()), {});
 }
 
@@ -39,7 +46,8 @@ template <> LogicalResult FunctionLowering::lower(LayerNormGradOp op) {
   Destination dscale, dbias;
   for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
     *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
-  Value workspace = allocate(rowBlocks(cast<rank::BufferType>(x.getType()), 2), kActivations, op.getLoc(), getId(op));
+  Value workspace =
+      allocate(rowBlocks(op, cast<rank::BufferType>(x.getType()), 2), kActivations, op.getLoc(), getId(op));
   call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
        dscale.mode);
   buffers[op.getXCotangent()] = dx;
@@ -66,7 +74,8 @@ template <> LogicalResult FunctionLowering::lower(RmsNormGradOp op) {
   Value rstd = denseBufferOf(op.getRstd());
   Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
   Destination dscale = accumulationOrDestination(op.getScaleCotangent(), Layout::Dense);
-  Value workspace = allocate(rowBlocks(cast<rank::BufferType>(x.getType()), 1), kActivations, op.getLoc(), getId(op));
+  Value workspace =
+      allocate(rowBlocks(op, cast<rank::BufferType>(x.getType()), 1), kActivations, op.getLoc(), getId(op));
   call(op, "rms_norm_grad", {dx, dscale.buffer, workspace}, {x, scale, rstd, dy}, {}, dscale.mode);
   buffers[op.getXCotangent()] = dx;
   buffers[op.getScaleCotangent()] = dscale.buffer;

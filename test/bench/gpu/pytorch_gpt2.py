@@ -48,7 +48,7 @@ class GPT2(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, PADDED), labels.view(-1))
+        return F.cross_entropy(logits.view(-1, PADDED), labels.reshape(-1))
 
 
 def milliseconds(call, count):

@@ -180,5 +180,28 @@ TEST_F(Gemm, TakesStridesBatchesAndOddSizes) {
   expectGemm<Bf16, Bf16>(empty, 8, 8, 32, 2 * kEpsilon<Bf16>);
 }
 
+// Rows begin at multiples of 16 bytes and end within such packs, as logits of an odd vocabulary: whole packs and the
+// rest are products of their own.
+TEST_F(Gemm, TakesRowsThatEndWithinAPack) {
+  for (const bool transA : {false, true})
+    for (const bool transB : {false, true})
+      for (const double beta : {0.0, 1.0}) {
+        GemmDesc d;
+        d.m = 81, d.n = 77, d.k = 131;
+        d.lda = transA ? 88 : 136, d.ldb = transB ? 136 : 80, d.ldc = 80;
+        d.transA = transA, d.transB = transB, d.beta = beta, d.hasBias = true;
+        const int64_t aSize = (transA ? d.k : d.m) * d.lda, bSize = (transB ? d.n : d.k) * d.ldb, cSize = d.m * d.ldc;
+        expectGemm<Bf16, Bf16>(d, aSize, bSize, cSize, 2 * kEpsilon<Bf16>);
+        expectGemm<Bf16, float>(d, aSize, bSize, cSize, 2e-6);
+        expectGemm<F16, F16>(d, aSize, bSize, cSize, 2 * kEpsilon<F16>);
+        expectGemm<F16, float>(d, aSize, bSize, cSize, 2e-6);
+      }
+  GemmDesc batch;
+  batch.m = 8, batch.n = 67, batch.k = 69, batch.batch = 3;
+  batch.lda = batch.ldc = 72, batch.ldb = 72;
+  batch.strideA = 8 * 72, batch.strideB = 69 * 72, batch.strideC = 8 * 72;
+  expectGemm<Bf16, Bf16>(batch, 3 * 8 * 72, 3 * 69 * 72, 3 * 8 * 72, 2 * kEpsilon<Bf16>);
+}
+
 } // namespace
 } // namespace hyc::kernels::cuda
