@@ -11,8 +11,9 @@ using namespace hyc;
 
 static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
 
+/// Of buffers that a call reads, or of those that it writes: each once.
 static double bytesOf(OperandRange buffers) {
-  llvm::SmallDenseSet<Value> seen; // what is overwritten in place is read and written all the same
+  llvm::SmallDenseSet<Value> seen;
   double bytes = 0;
   for (Value buffer : buffers)
     if (isa<rank::BufferType>(buffer.getType()) && seen.insert(buffer).second)
@@ -114,7 +115,8 @@ void FunctionCosts::walk(rank::FuncOp func, const Rows &rows, StringRef layer) {
 Event FunctionCosts::costOfKernel(Operation *call) const {
   Event event;
   event.op = call;
-  event.bytes = bytesOf(call->getOperands());
+  // What is overwritten in place is read and written.
+  event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call));
   if (auto gemm = dyn_cast<rank::GemmOp>(call))
     event.operations = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
                        static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());

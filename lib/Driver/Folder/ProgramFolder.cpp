@@ -89,7 +89,8 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   facts.microBatch = model.microBatch;
   facts.gradAccum = *options.gradAccum;
   facts.sequence = std::max<int64_t>(1, model.sequence);
-  facts.threads = plannedThreads(options);
+  // Of GPUs' programs the host's threads read data and weights: as many as the host has that runs them.
+  facts.threads = *options.target == "cuda" ? *options.threads : plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
   if (model.time && !model.time->inTurn.stages.empty())

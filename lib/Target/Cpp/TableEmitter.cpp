@@ -5,6 +5,7 @@
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
+#include "hyc/Analysis/Workspaces.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -538,7 +539,9 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .name = " << quoted(name) << ",\n    .planHash = " << llvm::format_hex(options.planHash, 18) << ",\n";
   os << "    .mesh = " << describeMesh() << ",\n";
   os << "    .stage = " << program.getStage() << ",\n";
-  if (auto threads = program->getAttrOfType<IntegerAttr>("threads"))
+  // Kernels of GPUs have no threads of the host's, so that their workspaces say nothing of how many there may be.
+  auto threads = program->getAttrOfType<IntegerAttr>("threads");
+  if (threads && !program->getParentOfType<ModuleOp>()->hasAttr(kTargetAttribute))
     os << "    .threads = " << threads.getInt() << ",\n";
   if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
     os << "    .fixedBytes = " << fixed.getInt() << ",\n";

@@ -19,7 +19,7 @@ void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int6
     return;
   }
   const int64_t firstBlock = global / 4, lastBlock = (global + count - 1) / 4;
-#pragma omp parallel for schedule(static) if (count > 65536)
+#pragma omp parallel for schedule(static) if (count >= 16384)
   for (int64_t block = firstBlock; block <= lastBlock; ++block) {
     const std::array<float, 4> values = init.kind == InitKind::kNormal ? stream.normals(static_cast<uint64_t>(block))
                                                                        : stream.uniforms(static_cast<uint64_t>(block));

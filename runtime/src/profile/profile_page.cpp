@@ -180,17 +180,19 @@ function draw(tree, root) {
   flame.style.height = depth * rowHeight + 'px';
   tell(root, tree.seconds);
 }
+// Of a machine that the plan knows: an assumed one says nothing of this.
+function ofRoof(seconds, taken) { return data.machine ? percent(seconds, taken) : ''; }
 function showStage(stage) {
   const tree = treeOf(stage), whole = stage.step.total;
   draw(tree, tree);
   at('whole').onclick = () => draw(tree, tree);
   table(at('kernels'), ['kernel', 'ms', 'of step', 'calls', 'Gop/s', 'GB/s', 'of roof'], stage.kernels.map(row =>
     [row.kernel, ms(row.seconds), percent(row.seconds, whole), Math.round(row.times), giga(row.operations, row.seconds),
-     giga(row.bytes, row.seconds), percent(row.roof_seconds, row.seconds)]));
+     giga(row.bytes, row.seconds), ofRoof(row.roof_seconds, row.seconds)]));
   table(at('layers'), ['layer', 'ms', 'of step', 'forward', 'backward', 'update', 'of roof'], stage.layers.map(row => {
     const all = row.forward + row.backward + row.update;
     return [row.layer || '(none)', ms(all), percent(all, whole), ms(row.forward), ms(row.backward), ms(row.update),
-            percent(row.roof_seconds, all)];
+            ofRoof(row.roof_seconds, all)];
   }));
   const exchanges = [...stage.exchanges].sort((a, b) => b.seconds - a.seconds);
   table(at('exchanges'), ['cause', 'kind', 'over', 'in', 'ms', 'of it late', 'MB sent', 'times'], exchanges.map(row =>
@@ -203,7 +205,7 @@ document.title = 'profile of ' + data.name;
 at('subtitle').textContent = data.steps + ' steps after the first, ' + data.ranks.length + ' ranks (' +
   Object.entries(data.mesh).map(([axis, size]) => axis + ' ' + size).join(', ') + '), ' + data.threads +
   ' threads each; a step of rank 0 took ' + ms(data.step_seconds) + ' ms. The roof is ' +
-  (data.machine ? "that of '" + data.machine + "'." : 'of no machine in particular (hyc-compile --machine).');
+  (data.machine ? "that of '" + data.machine + "'." : 'not known (hyc-compile --machine).');
 for (const stage of data.stages) at('stage').append(make('option', stage.stage));
 at('stage').onchange = () => showStage(data.stages[at('stage').selectedIndex]);
 showSteps();

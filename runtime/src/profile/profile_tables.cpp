@@ -48,12 +48,13 @@ std::string share(double part, double whole) {
 }
 
 // "  12.3 Gop/s    4.5 GB/s   57.1 %", the last of the roof.
-std::string rates(const Json& row, double seconds) {
+// The roof is told where the plan knows the machine: an assumed one says nothing of this.
+std::string rates(const Json& row, double seconds, bool hasRoof) {
   if (seconds <= 0) return "";
   char text[96];
-  std::snprintf(text, sizeof text, "%8.2f Gop/s %8.2f GB/s  %s", row["operations"].get<double>() / seconds * 1e-9,
-                row["bytes"].get<double>() / seconds * 1e-9, share(row["roof_seconds"].get<double>(), seconds).c_str());
-  return text;
+  std::snprintf(text, sizeof text, "%9.2f Gop/s %8.2f GB/s", row["operations"].get<double>() / seconds * 1e-9,
+                row["bytes"].get<double>() / seconds * 1e-9);
+  return text + (hasRoof ? "  " + share(row["roof_seconds"].get<double>(), seconds) : "");
 }
 
 // What several stages and layers have in common.
@@ -113,14 +114,14 @@ void addSteps(const Json& profile, std::vector<std::string>& lines) {
 
 void addKernels(const Json& profile, double whole, std::vector<std::string>& lines) {
   const bool hasRoof = !profile["machine"].get<std::string>().empty();
-  lines.push_back(padded("kernel", 40) + "       ms   of step    calls                             of roof" +
-                  (hasRoof ? "" : " (of no machine in particular: --machine)"));
+  lines.push_back(padded("kernel", 40) + "       ms   of step    calls                              " +
+                  (hasRoof ? "of roof" : "  (hyc-compile --machine tells of what roof)"));
   for (const auto& [name, row] :
        collect(profile, "kernels", [](const Json& each) { return each["kernel"].get<std::string>(); })) {
     char calls[32];
     std::snprintf(calls, sizeof calls, "%8.0f", row.times);
     lines.push_back(padded(name, 40) + milliseconds(row.seconds) + "   " + share(row.seconds, whole) + " " + calls +
-                    " " + rates(row.sums, row.seconds));
+                    " " + rates(row.sums, row.seconds, hasRoof));
   }
 }
 

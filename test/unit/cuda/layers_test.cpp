@@ -206,6 +206,7 @@ TEST_F(Embedding, HasTheReferencesBits) {
   expectEmbedding<Bf16>(300, 32, 10, WriteMode::kAccumulate);
   expectEmbedding<F16>(1, 300, 0, WriteMode::kOverwrite);
   expectEmbedding<Bf16>(129, 516, 1, WriteMode::kOverwrite);
+  expectEmbedding<Bf16>(2100, 8, 3, WriteMode::kAccumulate); // more than are compared at once
 }
 
 /// A batch of logits with labels, a quarter of them ignored and an eighth beyond both ends, and what the reference
