@@ -19,7 +19,7 @@ install(DIRECTORY runtime/include/hycrt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
 install(DIRECTORY kernels DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
   PATTERN "description*.h" EXCLUDE PATTERN "reference*.h" EXCLUDE)
 
-foreach(tool IN ITEMS hyc-bench hyc-check hyc-checkpoint hyc-run hyc-opt hyc-compile)
+foreach(tool IN ITEMS hyc-bench hyc-bench-cuda hyc-check hyc-checkpoint hyc-run hyc-opt hyc-compile)
   if(TARGET ${tool})
     install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

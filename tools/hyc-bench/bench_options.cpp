@@ -16,7 +16,7 @@ constexpr double kMostSeconds = 60;
 
 // CLI11 takes the text, and numbers are looked at here, so that errors read as hyc-run's do.
 struct Texts {
-  std::string ranks, threads, mib, seconds, sshPort;
+  std::string ranks, threads, mib, seconds, sshPort, target;
 };
 
 template <typename T>
@@ -62,6 +62,20 @@ Status takeTexts(const Texts& texts, BenchOptions* options) {
   return takeSeconds(texts.seconds, &options->seconds);
 }
 
+Status takeTarget(const std::string& text, const Texts& texts, BenchOptions* options) {
+  if (!text.empty() && text != "cpu" && text != "cuda")
+    return hycrt::usageError("--target: found '" + text + "', expected cpu or cuda");
+  options->onDevice = text == "cuda";
+  const char* const ofCpus = !options->hostfile.empty()   ? "--hostfile"
+                             : !texts.ranks.empty()       ? "--ranks"
+                             : !texts.threads.empty()     ? "--threads"
+                             : !options->nvmePath.empty() ? "--nvme-path"
+                                                          : nullptr;
+  if (!options->onDevice || !ofCpus) return {};
+  return hycrt::usageError(std::string(ofCpus) + " is given with --target cuda, which measures one GPU of this host: " +
+                           "leave one of them out");
+}
+
 Status checkTogether(const BenchOptions& options) {
   const char* const ofHosts = !options.include.empty()     ? "--include"
                               : !options.exclude.empty()   ? "--exclude"
@@ -88,6 +102,8 @@ Result<CommandLine> parseCommandLine(int argc, char** argv) {
                "hyc-bench");
   app.add_option("-o", options.output, "The machine's file to write (JSON)")->required();
   app.add_option("--name", options.name, "What the file calls the machine; by default this host's name");
+  app.add_option("--target", texts.target,
+                 "What programs are compiled for: cpu, or cuda, whose kernels are measured on one GPU (cpu)");
   app.add_option("--ranks", texts.ranks, "Ranks on this machine; by default one a core, 8 at most");
   app.add_option("--hostfile", options.hostfile, "Hosts, by ssh, as hyc-run's: a line each, NAME slots=RANKS");
   app.add_option("--include", options.include, "As hyc-run's: of the hostfile only these, as in a:0,1@b");
@@ -103,8 +119,13 @@ Result<CommandLine> parseCommandLine(int argc, char** argv) {
     return hycrt::usageError(std::string(error.what()) + "; --help tells what is expected");
   }
   HYCRT_RETURN_IF_ERROR(takeTexts(texts, &options));
+  HYCRT_RETURN_IF_ERROR(takeTarget(texts.target, texts, &options));
   HYCRT_RETURN_IF_ERROR(checkTogether(options));
   return line;
+}
+
+std::vector<std::string> argumentsForDevice(const BenchOptions& options) {
+  return {std::to_string(options.mib), std::to_string(options.seconds)};
 }
 
 std::vector<std::string> argumentsForRanks(const BenchOptions& options) {

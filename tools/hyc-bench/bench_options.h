@@ -16,14 +16,16 @@ struct BenchOptions {
   std::string interface, nvmePath;
   int sshPort = 0;
   bool plaintext = false;
-  int ranks = 0;         // on this machine; 0: one a core, 8 at most
-  int threads = 0;       // a rank; 0: the cores divided by the ranks
-  int64_t mib = 64;      // of the largest message, and of each array that kernels run over
-  double seconds = 0.2;  // for which each figure is measured
+  bool onDevice = false;  // one GPU is measured, and no rank
+  int ranks = 0;          // on this machine; 0: one a core, 8 at most
+  int threads = 0;        // a rank; 0: the cores divided by the ranks
+  int64_t mib = 64;       // of the largest message, and of each array that kernels run over
+  double seconds = 0.2;   // for which each figure is measured
 };
 
 // How a process of hyc-bench is told that it is a rank, or that another host's hyc-bench has started it. No option of
 // the user's has such a name.
+inline constexpr char kDeviceProgram[] = "hyc-bench-cuda";  // measures the GPU, beside hyc-bench
 inline constexpr char kRankFlag[] = "--rank", kAgentFlag[] = "--agent";
 
 struct CommandLine {
@@ -35,6 +37,8 @@ hycrt::Result<CommandLine> parseCommandLine(int argc, char** argv);
 
 // What ranks are to know of it, and back.
 std::vector<std::string> argumentsForRanks(const BenchOptions& options);
+// What kDeviceProgram is called with: MIB SECONDS.
+std::vector<std::string> argumentsForDevice(const BenchOptions& options);
 hycrt::Result<BenchOptions> optionsOfRank(const std::vector<std::string>& arguments);
 
 }  // namespace hycbench

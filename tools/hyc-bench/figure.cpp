@@ -10,10 +10,9 @@ namespace hycbench {
 namespace {
 
 constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
-                                     "memory",     "host copy",  "disk write",   "disk read"};
+                                     "memory",     "host copy",  "disk write",   "disk read",   "product fp8",
+                                     "attention",  "launch",     "device memory"};
 constexpr const char* kTiers[] = {"", "host", "cluster"};
-
-bool isProduct(Measure measure) { return measure == Measure::kProduct || measure == Measure::kNarrowProduct; }
 
 std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {
   char text[32];
@@ -27,6 +26,8 @@ std::string withUnit(double value, std::initializer_list<std::pair<double, const
 
 std::string sizeOf(const Figure& figure) {
   const double size = static_cast<double>(figure.size);
+  if (figure.measure == Measure::kLaunch) return "";
+  if (figure.measure == Measure::kAttention) return withUnit(size, {{1e9, "Gflop"}, {1, "flop"}});
   if (isProduct(figure.measure)) {
     const double edge = std::cbrt(size / 2);
     char text[64];
@@ -37,6 +38,10 @@ std::string sizeOf(const Figure& figure) {
 }
 
 }  // namespace
+
+bool isProduct(Measure measure) {
+  return measure == Measure::kProduct || measure == Measure::kNarrowProduct || measure == Measure::kFloat8Product;
+}
 
 const char* nameOf(Measure measure) { return kMeasures[static_cast<int>(measure)]; }
 const char* nameOf(Tier tier) { return kTiers[static_cast<int>(tier)]; }
@@ -62,15 +67,22 @@ hycrt::Result<Figure> decode(const std::string& line) {
   return figure;
 }
 
-std::string headOfRows() { return "what          tier     size                      time         a rank\n"; }
+std::string headOfRows() { return "what           tier     size                      time         a rank\n"; }
+
+static std::string rateOf(const Figure& figure) {
+  if (figure.measure == Measure::kDeviceMemory) return "";
+  if (figure.measure == Measure::kLaunch) return withUnit(figure.rate, {{1e3, "k/s"}, {1, "/s"}});
+  if (isProduct(figure.measure) || figure.measure == Measure::kAttention)
+    return withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}});
+  return withUnit(figure.rate, {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}});
+}
 
 std::string toRow(const Figure& figure) {
-  const std::string time = withUnit(figure.seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}),
-                    rate = isProduct(figure.measure)
-                               ? withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}})
-                               : withUnit(figure.rate, {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}});
+  const bool isTimed = figure.measure != Measure::kDeviceMemory;
+  const std::string time = isTimed ? withUnit(figure.seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}) : "",
+                    rate = rateOf(figure);
   char row[160];
-  std::snprintf(row, sizeof row, "%-12s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
+  std::snprintf(row, sizeof row, "%-13s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
                 sizeOf(figure).c_str(), time.c_str(), rate.c_str());
   return row;
 }

@@ -18,8 +18,13 @@ enum class Measure {
   kMemory,         // size: bytes read and written
   kHost,           // moved between host and device
   kDiskWrite,      // size: bytes
-  kDiskRead
+  kDiskRead,
+  kFloat8Product,  // of 8-bit floats
+  kAttention,      // forward and gradient, bf16, causal; size: operations, those of the half that is looked at
+  kLaunch,         // of one kernel after the other; rate: kernels
+  kDeviceMemory    // size: bytes that the device has
 };
+bool isProduct(Measure measure);
 
 // Where an exchange's ranks are: the tiers of a machine's file.
 enum class Tier { kNone, kHost, kCluster };
@@ -37,7 +42,7 @@ const char* nameOf(Tier tier);
 
 // A line that begins with kFigureMark and has no end.
 inline constexpr char kFigureMark = '\x02';
-// Before all figures, of rank 0: its threads, and behind a space its CPU.
+// Before all figures, of rank 0: its threads, and behind a space its CPU; or 0 threads, and the device.
 inline constexpr char kAboutMark = '\x03';
 std::string encode(const Figure& figure);
 hycrt::Result<Figure> decode(const std::string& line);

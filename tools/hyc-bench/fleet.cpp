@@ -166,6 +166,22 @@ Status runHere(const BenchOptions& options, const RanksHere& ranks, const TakeLi
   return startHere(options, ranks, &fleet);
 }
 
+Status runOnDevice(const BenchOptions& options, const TakeLine& take) {
+  const std::string self = hycrun::absolutePath("/proc/self/exe");
+  hycrun::RankCommand command;
+  command.arguments = {self.substr(0, self.rfind('/') + 1) + kDeviceProgram};
+  if (access(command.arguments[0].c_str(), X_OK) != 0) {
+    return hycrt::unavailableError("--target cuda: there is no '" + command.arguments[0] +
+                                   "', since this hyc-bench was built without the CUDA toolkit");
+  }
+  for (std::string& argument : argumentsForDevice(options)) command.arguments.push_back(std::move(argument));
+  for (char** variable = environ; *variable; ++variable) command.environment.emplace_back(*variable);
+  command.signals = currentSignals();
+  Fleet fleet(take, /*endsWithInput=*/false);
+  HYCRT_RETURN_IF_ERROR(fleet.add(command, "GPU"));
+  return fleet.run();
+}
+
 Status runOnHosts(const BenchOptions& options, const std::vector<hycrun::Host>& hosts, const TakeLine& take) {
   const std::string runName = hycrt::makeName(), token = hycrt::makeToken();
   if (token.empty()) return hycrt::unavailableError("several hosts need a token, and this hyc-bench has no OpenSSL");

@@ -26,6 +26,9 @@ struct RanksHere {
 };
 hycrt::Status runHere(const BenchOptions& options, const RanksHere& ranks, const TakeLine& take);
 
+// The program that measures a GPU of this machine.
+hycrt::Status runOnDevice(const BenchOptions& options, const TakeLine& take);
+
 // As many ranks on each host as it has slots, which are as many on each.
 hycrt::Status runOnHosts(const BenchOptions& options, const std::vector<hycrun::Host>& hosts, const TakeLine& take);
 

@@ -67,7 +67,12 @@ std::string today() {
 // What the file has no key for is told to people.
 void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* file) {
   Json& sources = (*file)["sources"] = Json::array();
-  sources.push_back("all: hyc-bench on " + today() + ", " + describe(bench) + "; the slowest rank's, the median of 3");
+  const char* const how = bench.onDevice ? "; the median of 3" : "; the slowest rank's, the median of 3";
+  sources.push_back("all: hyc-bench on " + today() + ", " + describe(bench) + how);
+  if (bench.onDevice) {
+    sources.push_back("product_share: of bf16; attention_share: forward and gradient, of heads of 64 and of 128");
+    return;
+  }
   sources.push_back("tiers: all_reduce of f32, rates as busbw; latency: of 8 bytes");
   for (Tier tier : {Tier::kHost, Tier::kCluster}) {
     for (Measure measure : {Measure::kAllGather, Measure::kSendReceive}) {
@@ -84,6 +89,7 @@ void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* fi
 }  // namespace
 
 std::string describe(const Bench& bench) {
+  if (bench.onDevice) return "one GPU, " + bench.cpu;
   const auto counted = [](int count, const char* what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
   };
@@ -97,12 +103,20 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   const auto set = [&](const char* key, double value) {
     if (value > 0) file[key] = rounded(value);
   };
-  const std::vector<Figure> products = of(figures, Measure::kProduct);
-  set("products", best(products));
-  set("narrow_products", best(of(figures, Measure::kNarrowProduct)));
+  const std::vector<Figure> memories = of(figures, Measure::kDeviceMemory);
+  if (!memories.empty()) file["device_memory"] = memories[0].size;
+  const double narrow = best(of(figures, Measure::kNarrowProduct));
+  const std::vector<Figure> products = of(figures, bench.onDevice ? Measure::kNarrowProduct : Measure::kProduct);
+  set("products", best(of(figures, Measure::kProduct)));
+  set("narrow_products", narrow);
+  set("fp8_products", best(of(figures, Measure::kFloat8Product)));
   set("memory", best(of(figures, Measure::kMemory)));
   set("host", best(of(figures, Measure::kHost)));
   set("disk", mean(best(of(figures, Measure::kDiskWrite)), best(of(figures, Measure::kDiskRead))));
+  for (const Figure& launch : of(figures, Measure::kLaunch)) set("launch", launch.seconds);
+  double attention = 0;
+  for (const Figure& shape : of(figures, Measure::kAttention)) attention = mean(attention, shape.rate);
+  if (narrow > 0) set("attention_share", std::min(1.0, attention / narrow));
   for (const Figure& product : products) {
     file["product_share"].push_back(
         {{"operations", product.size}, {"share", rounded(std::max(1e-3, product.rate / best(products)))}});

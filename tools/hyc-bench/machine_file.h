@@ -13,7 +13,8 @@ namespace hycbench {
 // What was measured on.
 struct Bench {
   std::string name;  // of the machine
-  std::string cpu;   // rank 0's, and the instruction set that its kernels took
+  std::string cpu;   // rank 0's, and the instruction set that its kernels took; or what the device is called
+  bool onDevice = false;
   int hosts = 1, ranksHere = 1, threads = 1;
 };
 

@@ -62,7 +62,8 @@ class Table {
     char* end = nullptr;
     bench_->threads = static_cast<int>(std::strtol(text.c_str(), &end, 10));
     bench_->cpu = hycrt::printable(*end ? end + 1 : end);
-    std::printf("%s; a figure is the slowest rank's\n%s", describe(*bench_).c_str(), headOfRows().c_str());
+    std::printf("%s%s\n%s", describe(*bench_).c_str(), bench_->onDevice ? "" : "; a figure is the slowest rank's",
+                headOfRows().c_str());
     std::fflush(stdout);
   }
 
@@ -86,10 +87,13 @@ Status measure(const BenchOptions& options) {
   HYCRT_RETURN_IF_ERROR(hycrt::checkWritable(options.output));
   Bench bench;
   bench.name = options.name.empty() ? hostName() : options.name;
+  bench.onDevice = options.onDevice;
   Table table(&bench);
   const TakeLine take = [&](const std::string& line) { return table.take(line); };
   Status status;
-  if (options.hostfile.empty()) {
+  if (options.onDevice) {
+    status = runOnDevice(options, take);
+  } else if (options.hostfile.empty()) {
     bench.ranksHere = options.ranks > 0 ? options.ranks : std::min(kMostDefaultRanks, hycrt::defaultThreads(1));
     status =
         runHere(options, {0, bench.ranksHere, bench.ranksHere, hycrt::makeName(), hycrt::makeToken(), "", 0}, take);
@@ -102,9 +106,10 @@ Status measure(const BenchOptions& options) {
   }
   HYCRT_RETURN_IF_ERROR(status);
   HYCRT_RETURN_IF_ERROR(writeMachineFile(options.output, machineFile(bench, table.figures)));
-  std::printf("%swrote %s, for hyc-compile --machine %s\n",
-              options.nvmePath.empty() ? "no disk was measured: --nvme-path DIR names one\n" : "",
-              options.output.c_str(), options.output.c_str());
+  const char* const missing = options.onDevice           ? "exchanges between GPUs and disks were not measured\n"
+                              : options.nvmePath.empty() ? "no disk was measured: --nvme-path DIR names one\n"
+                                                         : "";
+  std::printf("%swrote %s, for hyc-compile --machine %s\n", missing, options.output.c_str(), options.output.c_str());
   return {};
 }
 
