@@ -50,7 +50,7 @@ NamedTensors batchOfFamily(const std::string &family, int64_t step, int64_t samp
   if (const hyc_e2e::HostTensor *labels = referenceOf(family, ".labels"))
     batch["labels"] =
         part(*labels, ElementKind::I64, step, 0, samples, 0, labels->shape.size() > 2 ? labels->shape.back() : 1);
-  for (const char *name : {"decoder_input_ids", "attention_mask"})
+  for (const char *name : {"input_ids", "decoder_input_ids", "attention_mask"})
     if (const hyc_e2e::HostTensor *values = referenceOf(family, (std::string(".") + name).c_str()))
       batch[name] = part(*values, ElementKind::I64, step, 0, samples, 0, values->shape.back());
   if (const hyc_e2e::HostTensor *pixels = referenceOf(family, ".pixels")) {

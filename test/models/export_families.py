@@ -14,7 +14,7 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
                                      before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
                                      of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too;
                                      of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers;
-                                     of samples that are padded NAME.attention_mask
+                                     of samples that are padded NAME.attention_mask, and NAME.input_ids where tokens tell padding, too
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -120,6 +120,7 @@ ENCODERS = {
     "bert-padded": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # with attention_mask, and labels of the tokens alone
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
+    "roberta-padded": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),  # as a tokenizer pads; some tokens within are padding's number, too
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
     "modernbert": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
     "modernbert-padded": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
@@ -237,6 +238,9 @@ def samples_of(name, model, tokens):
         mask = (torch.arange(SEQUENCE) < torch.randint(5, SEQUENCE + 1, (STEPS, BATCH, 1), generator=generator)).int()
         labels = torch.where(mask == 0, -100, labels)
         told[f"{name}.attention_mask"] = mask.numpy()
+        if name.startswith("roberta"):  # whose positions count tokens that are not padding's
+            inputs = torch.where(mask == 0, config.pad_token_id, inputs)
+            told[f"{name}.input_ids"] = inputs.int().numpy()
     told[f"{name}.labels"] = labels.contiguous().numpy()
     if hasattr(config, "image_size"):
         inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
