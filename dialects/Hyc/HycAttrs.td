@@ -67,6 +67,20 @@ def Hyc_FillAttr : Hyc_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Hyc_SinusoidsAttr : Hyc_Attr<"Sinusoids", "sinusoids"> {
+  let summary = "rows of sines and cosines of their numbers, as positions have them that nobody trains";
+  let description = [{
+    Elements, row-major, are rows of `width`. Of row r element k in the first half is sin(r · ratio^k), and element k of
+    the second half cos(r · ratio^k). The ratio lies in (0, 1]; the width is even.
+    ```mlir
+    #hyc.sinusoids<width = 16, ratio = 2.682695e-01>
+    ```
+  }];
+  let parameters = (ins "int64_t":$width, "::mlir::FloatAttr":$ratio);
+  let assemblyFormat = "`<` `width` `=` $width `,` `ratio` `=` $ratio `>`";
+  let genVerifyDecl = 1;
+}
+
 // In the order of the runtime's hycrt::WeightPart.
 def Hyc_Int8Codes : I32EnumAttrCase<"int8_codes", 0>;
 def Hyc_Int8Absmax : I32EnumAttrCase<"int8_absmax", 1>;

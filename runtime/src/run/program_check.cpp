@@ -190,6 +190,9 @@ class Checker {
       return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
     }
     if (init.kind == InitKind::kFile) HYCRT_RETURN_IF_ERROR(checkPlaces(row, state, count));
+    if (init.kind == InitKind::kSinusoids && !(init.second >= 2 && init.second <= 0x1p50 && init.first > 0)) {
+      return wrong(row, "starts as sinusoids of an impossible width or ratio");
+    }
     int64_t held = localCount;
     if (state.storage != FlatStorage::kWhole) {
       HYCRT_RETURN_IF_ERROR(checkAxes(row, state.flat));
