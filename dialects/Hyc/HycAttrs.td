@@ -89,9 +89,11 @@ def Hyc_Nf4Absmax : I32EnumAttrCase<"nf4_absmax", 3>;
 def Hyc_Nf4Scale : I32EnumAttrCase<"nf4_scale", 4>;
 def Hyc_Nf4Mean : I32EnumAttrCase<"nf4_mean", 5>;
 def Hyc_RowNorms : I32EnumAttrCase<"row_norms", 6>;
+def Hyc_Int8RowNorms : I32EnumAttrCase<"int8_row_norms", 7>;
+def Hyc_Nf4RowNorms : I32EnumAttrCase<"nf4_row_norms", 8>;
 def Hyc_WeightPart : I32EnumAttr<"WeightPart", "what is made of a linear layer's weight before training starts",
     [Hyc_Int8Codes, Hyc_Int8Absmax, Hyc_Nf4Codes, Hyc_Nf4Absmax, Hyc_Nf4Scale, Hyc_Nf4Mean,
-     Hyc_RowNorms]> {
+     Hyc_RowNorms, Hyc_Int8RowNorms, Hyc_Nf4RowNorms]> {
   let cppNamespace = "::hyc";
 }
 
@@ -100,7 +102,8 @@ def Hyc_OfWeightAttr : Hyc_Attr<"OfWeight", "of_weight"> {
   let description = [{
     `values` are those of the weight, the parameter `parameter`, by any of the other initializers. The weight is a matrix
     of `outputs` × `inputs`, row-major; with `inputs_first` its transpose is what is stored. hyc.dequantize says what codes
-    and scales are; `row_norms` are each output's √Σ w², which a parameter may start from.
+    and scales are; `row_norms` are each output's √Σ w², which a parameter may start from, `int8_row_norms` and
+    `nf4_row_norms` those of what its codes mean.
     ```mlir
     #hyc.of_weight<int8_codes of "fc1.weight" from #hyc.file<"model.safetensors", offset = 128>, outputs = 256, inputs = 64, inputs_first = false>
     ```

@@ -51,8 +51,10 @@ enum class WeightPart : uint8_t {
   kNf4Absmax,
   kNf4Scale,
   kNf4Mean,
-  kRowNorms,  // √ of the sum of each row's squares, which a parameter may start from
-  kWhole,     // nothing: the values themselves
+  kRowNorms,      // √ of the sum of each row's squares, which a parameter may start from
+  kInt8RowNorms,  // the same of what codes mean
+  kNf4RowNorms,
+  kWhole,  // nothing: the values themselves
 };
 
 // One of the tensors of files that a state's values are made of, under the name and of the shape that the file has.

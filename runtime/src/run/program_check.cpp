@@ -129,7 +129,7 @@ class Checker {
       if (canConvert(stored, DType::kF32)) continue;
       return wrong(row, std::string("is made of a weight of ") + nameOf(stored) + ", expected floats");
     }
-    const bool isCopy = init.part == WeightPart::kRowNorms && canConvert(DType::kF32, state.dtype);
+    const bool isCopy = isNorms(init.part) && canConvert(DType::kF32, state.dtype);
     if ((isCopy || state.dtype == typeOfPart(init.part)) && count == sizeOfPart(init)) return {};
     return wrong(row, "is no part of a weight of " + std::to_string(init.outputs) + " × " +
                           std::to_string(init.inputs) + ": it has " + std::to_string(count) + " elements of " +
