@@ -67,6 +67,20 @@ def Hyc_FillAttr : Hyc_Attr<"Fill", "fill"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Hyc_SinusoidsAttr : Hyc_Attr<"Sinusoids", "sinusoids"> {
+  let summary = "rows of sines and cosines of their numbers, as positions have them that nobody trains";
+  let description = [{
+    Elements, row-major, are rows of `width`. Of row r element k in the first half is sin(r · ratio^k), and element k of
+    the second half cos(r · ratio^k). The ratio lies in (0, 1]; the width is even.
+    ```mlir
+    #hyc.sinusoids<width = 16, ratio = 2.682695e-01>
+    ```
+  }];
+  let parameters = (ins "int64_t":$width, "::mlir::FloatAttr":$ratio);
+  let assemblyFormat = "`<` `width` `=` $width `,` `ratio` `=` $ratio `>`";
+  let genVerifyDecl = 1;
+}
+
 // In the order of the runtime's hycrt::WeightPart.
 def Hyc_Int8Codes : I32EnumAttrCase<"int8_codes", 0>;
 def Hyc_Int8Absmax : I32EnumAttrCase<"int8_absmax", 1>;
@@ -75,9 +89,11 @@ def Hyc_Nf4Absmax : I32EnumAttrCase<"nf4_absmax", 3>;
 def Hyc_Nf4Scale : I32EnumAttrCase<"nf4_scale", 4>;
 def Hyc_Nf4Mean : I32EnumAttrCase<"nf4_mean", 5>;
 def Hyc_RowNorms : I32EnumAttrCase<"row_norms", 6>;
+def Hyc_Int8RowNorms : I32EnumAttrCase<"int8_row_norms", 7>;
+def Hyc_Nf4RowNorms : I32EnumAttrCase<"nf4_row_norms", 8>;
 def Hyc_WeightPart : I32EnumAttr<"WeightPart", "what is made of a linear layer's weight before training starts",
     [Hyc_Int8Codes, Hyc_Int8Absmax, Hyc_Nf4Codes, Hyc_Nf4Absmax, Hyc_Nf4Scale, Hyc_Nf4Mean,
-     Hyc_RowNorms]> {
+     Hyc_RowNorms, Hyc_Int8RowNorms, Hyc_Nf4RowNorms]> {
   let cppNamespace = "::hyc";
 }
 
@@ -86,7 +102,8 @@ def Hyc_OfWeightAttr : Hyc_Attr<"OfWeight", "of_weight"> {
   let description = [{
     `values` are those of the weight, the parameter `parameter`, by any of the other initializers. The weight is a matrix
     of `outputs` × `inputs`, row-major; with `inputs_first` its transpose is what is stored. hyc.dequantize says what codes
-    and scales are; `row_norms` are each output's √Σ w², which a parameter may start from.
+    and scales are; `row_norms` are each output's √Σ w², which a parameter may start from, `int8_row_norms` and
+    `nf4_row_norms` those of what its codes mean.
     ```mlir
     #hyc.of_weight<int8_codes of "fc1.weight" from #hyc.file<"model.safetensors", offset = 128>, outputs = 256, inputs = 64, inputs_first = false>
     ```

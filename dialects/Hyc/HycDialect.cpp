@@ -99,8 +99,17 @@ LogicalResult PartsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitErr
   return success();
 }
 
+LogicalResult SinusoidsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t width,
+                                    FloatAttr ratio) {
+  if (width < 2 || width > kMostElements || width % 2 != 0)
+    return emitError() << "rows of sinusoids are " << width << " wide, expected an even number of elements";
+  if (!(ratio.getValueAsDouble() > 0 && ratio.getValueAsDouble() <= 1))
+    return emitError() << "frequencies of sinusoids have the ratio " << ratio << ", expected one in (0, 1]";
+  return success();
+}
+
 bool hyc::isInitialValue(Attribute init) {
-  return isa_and_nonnull<FileAttr, PartsAttr, NormalAttr, UniformAttr, FillAttr>(init);
+  return isa_and_nonnull<FileAttr, PartsAttr, NormalAttr, UniformAttr, FillAttr, SinusoidsAttr>(init);
 }
 
 SmallVector<FileAttr> hyc::filesOf(Attribute init) {

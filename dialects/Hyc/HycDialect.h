@@ -87,7 +87,8 @@ inline mlir::Attribute valuesOf(mlir::Attribute init) {
 
 /// Whether it is one of the attributes that say what a parameter starts from: #hyc.file, #hyc.parts, or by rule.
 bool isInitialValue(mlir::Attribute init);
-inline constexpr llvm::StringLiteral kInitialValues = "#hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform or #hyc.fill";
+inline constexpr llvm::StringLiteral kInitialValues =
+    "#hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform, #hyc.fill or #hyc.sinusoids";
 
 /// The places in files that these values come from, in the order of their elements; none of those by rule.
 llvm::SmallVector<FileAttr> filesOf(mlir::Attribute init);

@@ -45,7 +45,7 @@ module {
 // -----
 
 module {
-  // expected-error@+1 {{[model.values] starts from 7 : i64, expected #hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform or #hyc.fill}}
+  // expected-error@+1 {{[model.values] starts from 7 : i64, expected #hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform, #hyc.fill or #hyc.sinusoids}}
   hyc.param @w : tensor<4xf32> from 7 : i64
   hyc.func @train() {
     hyc.return

@@ -2,6 +2,8 @@
 // layer's.
 // RUN: hyc-opt %s --hyc-choose-quantized=kind=int8 | FileCheck %s
 // RUN: hyc-opt %s --hyc-choose-quantized=kind=nf4 | FileCheck %s --check-prefix=NF4
+// RUN: hyc-opt %s --hyc-choose-quantized=kind=int8 --hyc-insert-adapters="rank=2 alpha=2 variant=dora targets=q_proj" | FileCheck %s --check-prefix=LENGTHS8
+// RUN: hyc-opt %s --hyc-choose-quantized=kind=nf4 --hyc-insert-adapters="rank=2 alpha=2 variant=dora targets=q_proj" | FileCheck %s --check-prefix=LENGTHS4
 // RUN: not hyc-opt %s --hyc-choose-quantized=kind=fp4 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: sed 's/ frozen//' %s | not hyc-opt --hyc-choose-quantized=kind=int8 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: sed 's/x32xf32/x33xf32/g' %s | not hyc-opt --hyc-choose-quantized=kind=nf4 2>&1 | FileCheck %s --check-prefix=ODD
@@ -9,6 +11,10 @@
 // KIND: error: --frozen-weights is "fp4", expected int8 or nf4
 // NONE: error: --frozen-weights is "int8", but no linear layer in front of the model's output is frozen; give --lora, --train or --freeze
 // ODD: error: @q_proj.weight has 33 elements along its last dimension, of which --frozen-weights nf4 keeps two a byte; expected an even number, or --frozen-weights int8
+
+// Magnitudes of adapters are lengths of what is computed with.
+// LENGTHS8: hyc.param @q_proj.lora_magnitude_vector : tensor<4x8xf32> from #hyc.of_weight<int8_row_norms of "q_proj.weight" from #hyc.fill<0.000000e+00 : f64>, outputs = 32, inputs = 32, inputs_first = false>
+// LENGTHS4: hyc.param @q_proj.lora_magnitude_vector : tensor<4x8xf32> from #hyc.of_weight<nf4_row_norms of "q_proj.weight"
 
 // CHECK: hyc.param @wte.weight : tensor<64x32xf32> from #hyc.fill<0.000000e+00 : f64> frozen{{$}}
 hyc.param @wte.weight : tensor<64x32xf32> from #hyc.fill<0.0 : f64> frozen

@@ -31,6 +31,10 @@ hyc.func @microbatch(%x: tensor<4x16xbf16>) {
   %v = hyc.read @attn.weight {id = "attn.weight.read"} : tensor<8x2x12xf32>
   %n = hyc.convert %v {id = "attn.weight.bf16"} : (tensor<8x2x12xf32>) -> tensor<8x2x12xbf16>
   %y = hyc.einsum "bk,kij->bij" %h, %n {id = "attn"} : (tensor<4x8xbf16>, tensor<8x2x12xbf16>) -> tensor<4x2x12xbf16>
+  // What reads it twice dequantises once.
+  // CHECK: %[[TWICE:.+]] = hyc.dequantize int8 {{.*}} {id = "fc.squares.dequantized"}
+  // CHECK-NEXT: hyc.mul %[[TWICE]], %[[TWICE]] {id = "fc.squares"}
+  %s = hyc.mul %w, %w {id = "fc.squares"} : tensor<8x16xbf16>
   // CHECK: hyc.dequantize int8 {{.*}} {hyc.backward, id = "fc.grad.dequantized"}
   // CHECK-NEXT: hyc.einsum "bn,nk->bk"
   %g = hyc.einsum "bn,nk->bk" %h, %w {hyc.backward, id = "fc.grad"} : (tensor<4x8xbf16>, tensor<8x16xbf16>) -> tensor<4x16xbf16>

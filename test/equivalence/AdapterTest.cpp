@@ -88,6 +88,7 @@ struct Quantized {
   const std::vector<std::string> &targets;
   const char *kind;
   Layout layout;
+  const char *variant = "lora";
 };
 
 void PrintTo(const Quantized &c, std::ostream *out) { *out << c.kind << "_" << c.layout.name; }
@@ -99,6 +100,7 @@ TEST_P(QuantizedMesh, TrainsAsOneDevice) {
   const Quantized &c = GetParam();
   hyc::Plan options = adapted(c.model, c.targets);
   options.frozenWeights = std::string(c.kind);
+  options.adapters->variant = c.variant;
   const OneDevice expected(c.model, 1, options);
   expectMeshToTrainAlike(c.model, over(options, c.layout), expected);
 }
@@ -109,10 +111,11 @@ INSTANTIATE_TEST_SUITE_P(
     Layouts, QuantizedMesh,
     testing::Values(Quantized{kLlama, kOfLlama, "int8", kTensor}, Quantized{kLlama, kOfLlama, "int8", kAll},
                     Quantized{kLlama, kOfLlama, "nf4", kTensor}, Quantized{kLlama, kOfLlama, "nf4", kAll},
-                    Quantized{kGpt2, kOfGpt2, "int8", kZero}, Quantized{kGpt2, kOfGpt2, "nf4", kZero}),
+                    Quantized{kGpt2, kOfGpt2, "int8", kZero}, Quantized{kGpt2, kOfGpt2, "nf4", kZero},
+                    Quantized{kLlama, kOfLlama, "int8", kAll, "dora"}, Quantized{kGpt2, kOfGpt2, "nf4", kZero, "dora"}),
     [](const auto &info) {
       return std::string(&info.param.model == &kLlama ? "llama_" : "gpt2_") + info.param.kind + "_" +
-             info.param.layout.name;
+             info.param.layout.name + "_" + info.param.variant;
     });
 
 /// The losses of ten steps, and what parameters then hold.

@@ -20,10 +20,11 @@ tells both of them. adapters/NAME.reference.safetensors holds
     trained.logits f32: as logits, after the last step
 adapters/NAME.KIND.safetensors, KIND being int8 or nf4, holds losses.adamw, and the gradients, over a base whose linear
 layers have been quantised and dequantised by bitsandbytes 0.50.2 (its own functions on the CPU, its formulas for the
-double quantisation of nf4, in blocks of 64; Conv1D transposed, as transformers does it), all but the one that makes the output.
+double quantisation of nf4, in blocks of 64, and for what its codes mean; Conv1D transposed, as transformers does it), all but the one that makes the output;
+of DoRA start.PARAMETER, too: the magnitudes that peft begins with over that base.
 
 Usage: export_adapters.py [NAME ...] [-o FOLDER]: all adapters, or these
-       export_adapters.py --quantized [-o FOLDER]: the losses over quantised weights alone, of the adapters in FOLDER
+       export_adapters.py --quantized [NAME ...] [-o FOLDER]: the losses over quantised weights alone, of the adapters in FOLDER
        export_adapters.py --logits BASE [ADAPTER] [-o FILE]: what a folder, with an adapter that peft loads, makes of the
                    same two samples, as FILE.safetensors with one tensor "logits"
 """
@@ -53,7 +54,8 @@ CONFIGS = {
 
 
 # Linear layers with biases and split heads, and a fused one stored [in, out].
-QUANTIZED = [("llama", "int8"), ("llama", "nf4"), ("qwen2", "nf4"), ("gpt2", "int8"), ("gpt2", "nf4")]
+QUANTIZED = [("llama", "int8"), ("llama", "nf4"), ("qwen2", "nf4"), ("gpt2", "int8"), ("gpt2", "nf4"),
+             ("llama-dora", "int8"), ("llama-dora", "nf4"), ("gpt2-dora", "nf4")]
 
 
 def base_model(folder):
@@ -87,8 +89,11 @@ def dequantized(weight, kind):
         greatest = group.abs().max()
         nearest = (group[:, None] / greatest - values).abs().argmin(1)
         absmax.append(values[nearest] * greatest + offset)
-    state.absmax = torch.cat(absmax)
-    return bitsandbytes.functional.dequantize_4bit(codes, state)
+    # Likewise what codes mean: dequantize_4bit of some CPUs takes a row of fewer than 64 for a block.
+    halves = torch.stack([codes.flatten() >> 4, codes.flatten() & 15], 1).flatten().long()
+    table = bitsandbytes.functional.get_4bit_type("nf4", device="cpu")
+    blocks = torch.cat(absmax).repeat_interleave(64)[: halves.numel()]
+    return (table[halves] * blocks)[: weight.numel()].view(weight.shape)
 
 
 def quantize_linear_layers(model, kind):
@@ -125,10 +130,16 @@ def write(values, path):
 
 def make_quantized(name, kind, folder):
     """Over the adapter that is there."""
-    base = base_model(HERE / CONFIGS[name][0])
-    quantize_linear_layers(base, kind)
+    def quantized():
+        base = base_model(HERE / CONFIGS[name][0])
+        quantize_linear_layers(base, kind)
+        return base
+
+    base, options = quantized(), CONFIGS[name][1]
+    begun = peft.get_peft_model(quantized(), peft.LoraConfig(task_type="CAUSAL_LM", **options))
+    start = {f"start.{key}": value.detach().numpy().copy() for key, value in saved_parameters(begun).items() if "magnitude" in key}
     model = peft.PeftModel.from_pretrained(base, folder / name, is_trainable=True).eval()
-    write(train(model, {}), folder / f"{name}.{kind}.safetensors")
+    write(train(model, start), folder / f"{name}.{kind}.safetensors")
 
 
 def make(name, folder):
@@ -173,7 +184,7 @@ def main():
         safetensors.numpy.save_file({"logits": logits_of(model)}, options.output)
         return
     if options.quantized:
-        for name, kind in QUANTIZED:
+        for name, kind in (each for each in QUANTIZED if not options.names or each[0] in options.names):
             make_quantized(name, kind, options.output)
         return
     for name in options.names or CONFIGS:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Exports a tiny model of each family of decoders and encoders that hyc builds from a config.json (DecoderFamilies.cpp,
-EncoderFamilies.cpp and EncoderDecoder.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
+EncoderFamilies.cpp, EncoderDecoder.cpp, Whisper.cpp and Clip.cpp of lib/Import/HuggingFace) besides Llama and Qwen2, which export_transformers.py has, and what PyTorch computes
 with it.
 
 The committed files were made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread. hyc itself never runs this script.
@@ -14,7 +14,10 @@ The committed files were made with torch 2.15.0 and transformers 5.24.0 on the C
                                      before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay 0.01 on all;
                                      of encoders NAME.labels, int32 [STEPS, BATCH, …], and of those of images NAME.pixels, too;
                                      of an encoder with a decoder NAME.labels and NAME.decoder_input_ids, its answers;
-                                     of samples that are padded NAME.attention_mask
+                                     of sound and images beside text NAME.input_features or NAME.pixel_values, f32, and 12 losses, the
+                                     samples' steps over and over; of CLIP, whose loss compares the samples of a batch with each
+                                     other, NAME.accumulated, too, the means over a step's two batches of two
+                                     of samples that are padded NAME.attention_mask, and NAME.input_ids where tokens tell padding, too
 
 Folder and archive are to be one model: test/Driver/decoder-families.test. Logits and losses are to be PyTorch's:
 test/equivalence/FamiliesTest.cpp. Every key that sets a family apart differs from its default somewhere.
@@ -37,7 +40,7 @@ import transformers
 from exporting import save_archive
 
 HERE = pathlib.Path(__file__).parent
-SEQUENCE, BATCH, STEPS = 16, 4, 4
+SEQUENCE, BATCH, STEPS, MORE_STEPS = 16, 4, 4, 12
 
 SIZES = dict(vocab_size=17, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=32)
@@ -120,6 +123,7 @@ ENCODERS = {
     "bert-padded": ("BertForMaskedLM", dict(TEXT, pad_token_id=3)),  # with attention_mask, and labels of the tokens alone
     "bert-classes": ("BertForSequenceClassification", dict(TEXT, num_labels=5, hidden_act="relu")),
     "roberta": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),
+    "roberta-padded": ("RobertaForMaskedLM", dict(TEXT, pad_token_id=3)),  # as a tokenizer pads; some tokens within are padding's number, too
     "roberta-classes": ("RobertaForSequenceClassification", dict(TEXT, pad_token_id=0, num_labels=5, type_vocab_size=1)),
     "modernbert": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
     "modernbert-padded": ("ModernBertForMaskedLM", dict(without(SIZES, "num_key_value_heads"), pad_token_id=3, local_attention=8)),
@@ -140,6 +144,24 @@ PAIRS = {
     "t5-gated": ("T5ForConditionalGeneration", dict(PAIR, feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
 }
 
+BLOCKS = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=4)
+
+# NAME: (the class's name, settings), of text beside something else
+TOWERS = {
+    "whisper": ("WhisperForConditionalGeneration", dict(
+        vocab_size=17, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=2,
+        encoder_ffn_dim=24, decoder_ffn_dim=20, num_mel_bins=6, max_source_positions=10, max_target_positions=20, pad_token_id=3,
+        bos_token_id=0, eos_token_id=0, decoder_start_token_id=0, init_std=0.2, begin_suppress_tokens=None)),
+    "clip": ("CLIPModel", dict(
+        projection_dim=12, logit_scale_init_value=1.5,
+        text_config=dict(BLOCKS, vocab_size=17, max_position_embeddings=20, bos_token_id=0, eos_token_id=5, pad_token_id=1),
+        vision_config=dict(BLOCKS, hidden_size=8, image_size=8, patch_size=4, hidden_act="gelu"))),
+    "clip-greatest": ("CLIPModel", dict(  # as in files of the first years: ends of texts are the greatest tokens
+        projection_dim=8, initializer_factor=2.0,
+        text_config=dict(BLOCKS, vocab_size=17, max_position_embeddings=16, bos_token_id=0, eos_token_id=2, pad_token_id=1),
+        vision_config=dict(BLOCKS, image_size=8, patch_size=4, num_channels=1))),
+}
+
 
 def class_of(name):
     if hasattr(transformers, name):
@@ -151,12 +173,14 @@ def class_of(name):
 
 
 def build(name):
-    class_name, settings = (FAMILIES | ENCODERS | PAIRS)[name]
+    class_name, settings = (FAMILIES | ENCODERS | PAIRS | TOWERS)[name]
     model_class = class_of(class_name)
     # OPT's, Bloom's and Falcon's own code asks what the others' does not.
     ids = dict(bos_token_id=0, eos_token_id=0, use_cache=False, initializer_range=0.2) if name in FAMILIES else dict(initializer_range=0.2)
     if name in PAIRS:
         ids = dict(decoder_start_token_id=0, use_cache=False)
+    if name in TOWERS:
+        ids = dict(use_cache=False) if name == "whisper" else {}
     if class_name == "OPT":
         ids["init_std"] = ids.pop("initializer_range")
     torch.manual_seed(1)
@@ -204,13 +228,14 @@ def write_apart(name, folder):
     shutil.copy(folder.parent / name / "config.json", folder)
 
 
-def write_archive(model, path, name, sample):
+def write_archive(model, path, samples):
+    batch = torch.export.Dim("batch", min=2)
+    shapes = {name: {0: batch} if isinstance(sample, torch.Tensor) else None for name, sample in samples.items()}
     try:
-        exported = torch.export.export(model, (), {name: sample}, strict=False,
-                                       dynamic_shapes={name: {0: torch.export.Dim("batch", min=2)}})
+        exported = torch.export.export(model, (), samples, strict=False, dynamic_shapes=shapes)
     except Exception as error:  # a batch that torch specializes
         print(f"{path.name}: batch of 2 alone: {str(error).splitlines()[0]}", file=sys.stderr)
-        exported = torch.export.export(model, (), {name: sample}, strict=False)
+        exported = torch.export.export(model, (), samples, strict=False)
     with tempfile.TemporaryDirectory() as folder:
         plain = pathlib.Path(folder) / path.with_suffix("").name
         save_archive(exported, plain)
@@ -237,6 +262,9 @@ def samples_of(name, model, tokens):
         mask = (torch.arange(SEQUENCE) < torch.randint(5, SEQUENCE + 1, (STEPS, BATCH, 1), generator=generator)).int()
         labels = torch.where(mask == 0, -100, labels)
         told[f"{name}.attention_mask"] = mask.numpy()
+        if name.startswith("roberta"):  # whose positions count tokens that are not padding's
+            inputs = torch.where(mask == 0, config.pad_token_id, inputs)
+            told[f"{name}.input_ids"] = inputs.int().numpy()
     told[f"{name}.labels"] = labels.contiguous().numpy()
     if hasattr(config, "image_size"):
         inputs = torch.randn(STEPS, BATCH, config.num_channels, config.image_size, config.image_size, generator=generator)
@@ -261,6 +289,61 @@ def compute(model, name, inputs, labels, told):
     return logits, torch.tensor(losses)
 
 
+def samples_of_towers(name, model, tokens):
+    """The inputs by name, each [STEPS, BATCH, …]."""
+    generator = torch.Generator().manual_seed(2)
+    config = model.config
+    if name == "whisper":
+        labels = torch.where(torch.arange(SEQUENCE) < torch.randint(5, SEQUENCE + 1, (STEPS, BATCH, 1), generator=generator),
+                             tokens[..., 1:], -100)
+        shift = transformers.models.whisper.modeling_whisper.shift_tokens_right
+        behind = shift(labels.flatten(0, 1), config.pad_token_id, config.decoder_start_token_id).view(labels.shape)
+        features = torch.randn(STEPS, BATCH, config.num_mel_bins, 2 * config.max_source_positions, generator=generator)
+        return {"input_features": features, "decoder_input_ids": behind, "labels": labels}
+    side = config.vision_config
+    pixels = torch.randn(STEPS, BATCH, side.num_channels, side.image_size, side.image_size, generator=generator)
+    return {"input_ids": tokens[..., :-1], "pixel_values": pixels}
+
+
+def train_towers(model, samples, parts):
+    """Losses of MORE_STEPS steps, a step's samples in so many parts."""
+    compares = {} if "labels" in samples else {"return_loss": True}
+    optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-3, betas=(0.9, 0.999),
+                                  eps=1e-8, weight_decay=0.01)
+    losses = []
+    for step in range(MORE_STEPS):
+        optimizer.zero_grad()
+        total = 0
+        for part in range(parts):
+            size = BATCH // parts
+            batch = {key: value[step % STEPS, part * size:(part + 1) * size] for key, value in samples.items()}
+            loss = model(**batch, **compares).loss / parts
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return torch.tensor(losses).numpy()
+
+
+def write_towers(name, tokens):
+    """Folder and archive; what of it the reference is to have."""
+    model = build(name)
+    write_folder(model, HERE / "families" / name)
+    samples = samples_of_towers(name, model, tokens)
+    told = {f"{name}.{key}": value.contiguous().numpy() for key, value in samples.items() if key != "input_ids"}
+    wide = {key: value if value.is_floating_point() else value.long() for key, value in samples.items()}
+    first = {key: value[0, :2] for key, value in wide.items() if key != "labels"}
+    with torch.no_grad():
+        output = model(**first)
+    told[f"{name}.logits"] = (output.logits if "logits" in output else output.logits_per_text).contiguous().numpy()
+    if name in ("whisper", "clip"):
+        write_archive(model, HERE / "families" / f"{name}.pt2.gz", first | ({"return_loss": True} if name == "clip" else {}))
+    if name != "whisper":
+        told[f"{name}.accumulated"] = train_towers(build(name), wide, 2)
+    told[f"{name}.losses"] = train_towers(model, wide, 1)
+    return told
+
+
 def main(names):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
@@ -269,14 +352,21 @@ def main(names):
     torch.manual_seed(0)
     tokens = torch.randint(0, SIZES["vocab_size"], (STEPS, BATCH, SEQUENCE + 1), dtype=torch.int32)
     reference["tokens"] = tokens.numpy()
-    for name in names or FAMILIES | ENCODERS | PAIRS:
+    for name in names or FAMILIES | ENCODERS | PAIRS | TOWERS:
+        if name in TOWERS:
+            reference |= write_towers(name, tokens)
+            print(name, *(f"{loss:.4f}" for loss in reference[f"{name}.losses"]))
+            safetensors.numpy.save_file(reference, reference_path)
+            continue
         model = build(name)
         input_name, inputs, labels, told = samples_of(name, model, tokens)
         write_folder(model, HERE / "families" / name)
         if name in APART:
             write_apart(name, HERE / "families" / f"{name}-apart")
-        if name not in PAIRS and not name.endswith(("-some", "-padded")):
-            write_archive(model, HERE / "families" / f"{name}.pt2.gz", input_name, torch.zeros_like(inputs[0, :2]))
+        if name != "t5-gated" and not name.endswith(("-some", "-padded")):
+            blank = torch.zeros_like(inputs[0, :2])
+            write_archive(model, HERE / "families" / f"{name}.pt2.gz",
+                          {input_name: blank} | ({"decoder_input_ids": blank} if name in PAIRS else {}))
         logits, losses = compute(model, input_name, inputs, labels, told)
         reference |= told
         reference[f"{name}.logits"], reference[f"{name}.losses"] = logits.numpy(), losses.numpy()

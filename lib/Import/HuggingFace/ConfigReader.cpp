@@ -24,8 +24,7 @@ static SmallVector<StringRef, 2> namesOf(StringRef key) {
 const JsonValue *ConfigReader::find(StringRef key) {
   const JsonValue *found = nullptr;
   for (StringRef name : namesOf(key)) {
-    if (object == &root)
-      asked.insert(name);
+    (object == &root ? asked : askedInner).insert(name);
     if (const JsonValue *value = object->get(name); value && !value->isNull() && !found)
       found = value;
   }
@@ -42,6 +41,7 @@ bool ConfigReader::enter(StringRef key) {
     return false;
   outer.push_back(object);
   object = value;
+  askedInner.clear();
   return true;
 }
 
@@ -238,8 +238,16 @@ LogicalResult ConfigReader::refuseOthers(ArrayRef<StringRef> known) {
 }
 
 void ConfigReader::reportUnread(StringRef type, llvm::function_ref<bool(StringRef)> isKnown) {
-  for (const JsonValue::Member &member : *root.getObject())
-    if (!asked.contains(member.key) && !isKnown(member.key))
+  report(root, type, [&](StringRef key) { return asked.contains(key) || isKnown(key); });
+}
+
+void ConfigReader::reportOthers(StringRef type, llvm::function_ref<bool(StringRef)> isKnown) {
+  report(*object, type, [&](StringRef key) { return askedInner.contains(key) || isKnown(key); });
+}
+
+void ConfigReader::report(const JsonValue &from, StringRef type, llvm::function_ref<bool(StringRef)> isKnown) {
+  for (const JsonValue::Member &member : *from.getObject())
+    if (!isKnown(member.key))
       emitWarning(FileLineColLoc::get(&context, name, member.keyAt.line, member.keyAt.column))
           << "\"" << member.key << "\", which is " << member.value.describe()
           << ", is no key that hyc or transformers read of a \"" << type << "\": the model is built without it";

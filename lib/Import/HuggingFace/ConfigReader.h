@@ -58,11 +58,14 @@ public:
 
   /// A warning for each key of the root that nobody has asked for and `isKnown` does not know.
   void reportUnread(llvm::StringRef type, llvm::function_ref<bool(llvm::StringRef)> isKnown);
+  /// The same for the object that was entered.
+  void reportOthers(llvm::StringRef type, llvm::function_ref<bool(llvm::StringRef)> isKnown);
 
 private:
   /// The value of the first of a key's names that is there and not null.
   const JsonValue *find(llvm::StringRef key);
   llvm::LogicalResult wrong(llvm::StringRef key, const JsonValue &found, const llvm::Twine &expected);
+  void report(const JsonValue &from, llvm::StringRef type, llvm::function_ref<bool(llvm::StringRef)> isKnown);
 
   mlir::MLIRContext &context;
   llvm::StringRef name;
@@ -74,7 +77,8 @@ private:
   JsonValue root;
   llvm::SmallVector<const JsonValue *> outer; ///< what leave() goes back to
   const JsonValue *object = &root;
-  llvm::StringSet<> asked; ///< of the root's keys
+  llvm::StringSet<> asked;      ///< of the root's keys
+  llvm::StringSet<> askedInner; ///< of those of the object that was entered last
 };
 
 } // namespace hyc

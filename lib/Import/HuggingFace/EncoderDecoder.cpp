@@ -8,10 +8,6 @@
 using namespace mlir;
 using namespace hyc;
 
-static constexpr StringRef kTypes[] = {"t5"};
-
-ArrayRef<StringRef> hyc::encoderDecoderTypes() { return kTypes; }
-
 bool hyc::isRepeated(StringRef stored) {
   return stored.ends_with("coder.embed_tokens.weight") ||
          stored.ends_with(".EncDecAttention.relative_attention_bias.weight");
@@ -251,7 +247,7 @@ void EncoderDecoderBuilder::build() {
   Value encoded = stack("encoder", inputs[0], config.encoderLayers, Value());
   Value x = stack("decoder", inputs[1], config.decoderLayers, encoded);
   if (config.tiedEmbeddings)
-    x = scaled("lm_head", x, 1 / std::sqrt(static_cast<double>(config.width)));
+    x = scaled("decoder.final_layer_norm", x, 1 / std::sqrt(static_cast<double>(config.width)));
   Value weight = config.tiedEmbeddings
                      ? read("shared.weight")
                      : param("lm_head.weight", {config.vocabulary, config.width}, normal(config.initializerFactor));

@@ -11,9 +11,6 @@
 
 namespace hyc {
 
-/// The model_types that are read.
-llvm::ArrayRef<llvm::StringRef> encoderDecoderTypes();
-
 /// What config.json says of the model; a key that is not there has the default of transformers' configuration.
 struct EncoderDecoderConfig {
   int64_t vocabulary = 32128, width = 512, headSize = 64, heads = 8, inner = 2048;
@@ -25,7 +22,7 @@ struct EncoderDecoderConfig {
   bool tiedEmbeddings = true; ///< the logits are by the embedding's weights, of rows scaled by 1 / sqrt(width)
 };
 
-/// Of a text that has been parsed and has one of these types.
+/// Of a text that has been parsed and is of this type.
 llvm::FailureOr<EncoderDecoderConfig> readEncoderDecoder(ConfigReader &reader);
 
 /// The phase-1 module over `batch` samples: @train(input_ids, decoder_input_ids) -> logits, both of `sequence` tokens.

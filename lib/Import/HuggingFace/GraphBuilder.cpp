@@ -10,26 +10,22 @@ Attribute GraphBuilder::normal(double stddev) {
 
 Attribute GraphBuilder::fill(double value) { return FillAttr::get(params.getContext(), params.getF64FloatAttr(value)); }
 
-Value GraphBuilder::beginTrain(StringRef input, RankedTensorType inputType, ArrayRef<int64_t> logits) {
-  return beginTrain({{input, inputType}}, logits).front();
-}
-
-SmallVector<Value> GraphBuilder::beginTrain(ArrayRef<std::pair<StringRef, RankedTensorType>> inputs,
-                                            ArrayRef<int64_t> logits) {
-  SmallVector<Type> types;
-  for (auto [name, type] : inputs)
-    types.push_back(type);
-  auto func = FuncOp::create(params, module.getLoc(), "train", params.getFunctionType(types, type(logits)));
+SmallVector<Value> GraphBuilder::beginTrain(ArrayRef<Named> inputs, ArrayRef<Named> outputs) {
+  auto typeOf = [](const Named &named) -> Type { return named.second; };
+  auto func =
+      FuncOp::create(params, module.getLoc(), "train",
+                     params.getFunctionType(llvm::map_to_vector(inputs, typeOf), llvm::map_to_vector(outputs, typeOf)));
   for (auto [index, input] : llvm::enumerate(inputs))
     func.setArgAttr(static_cast<unsigned>(index), "hyc.input", params.getStringAttr(input.first));
-  func.setResultAttr(0, "hyc.output", params.getStringAttr("logits"));
+  for (auto [index, output] : llvm::enumerate(outputs))
+    func.setResultAttr(static_cast<unsigned>(index), "hyc.output", params.getStringAttr(output.first));
   params.setInsertionPoint(func);
   Block &block = func.getBody().empty() ? *func.addEntryBlock() : func.getBody().front();
   ops.setInsertionPointToEnd(&block);
   return SmallVector<Value>(block.getArguments());
 }
 
-void GraphBuilder::endTrain(Value logits) { ReturnOp::create(ops, module.getLoc(), logits); }
+void GraphBuilder::endTrain(ArrayRef<Value> outputs) { ReturnOp::create(ops, module.getLoc(), ValueRange(outputs)); }
 
 Value GraphBuilder::param(const Twine &name, ArrayRef<int64_t> shape, Attribute init, ArrayRef<int64_t> logical,
                           bool frozen) {

@@ -20,12 +20,15 @@ protected:
   mlir::Attribute normal(double stddev);
   mlir::Attribute fill(double value);
 
-  /// @train(INPUT) -> logits; the input.
-  Value beginTrain(llvm::StringRef input, mlir::RankedTensorType inputType, llvm::ArrayRef<int64_t> logits);
-  /// Of several inputs, in that order.
-  llvm::SmallVector<Value> beginTrain(llvm::ArrayRef<std::pair<llvm::StringRef, mlir::RankedTensorType>> inputs,
-                                      llvm::ArrayRef<int64_t> logits);
-  void endTrain(Value logits);
+  /// What @train takes or gives, by name.
+  using Named = std::pair<llvm::StringRef, mlir::RankedTensorType>;
+  /// @train(INPUTS…) -> OUTPUTS…; the inputs.
+  llvm::SmallVector<Value> beginTrain(llvm::ArrayRef<Named> inputs, llvm::ArrayRef<Named> outputs);
+  /// -> logits, of that shape.
+  llvm::SmallVector<Value> beginTrain(llvm::ArrayRef<Named> inputs, llvm::ArrayRef<int64_t> logits) {
+    return beginTrain(inputs, Named{"logits", type(logits)});
+  }
+  void endTrain(llvm::ArrayRef<Value> outputs);
 
   /// Declares the parameter `name` and reads it. `logical`: its shape for the model, where `shape` factors it.
   Value param(const llvm::Twine &name, llvm::ArrayRef<int64_t> shape, mlir::Attribute init,

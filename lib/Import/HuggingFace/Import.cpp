@@ -1,7 +1,10 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
 
+#include "Clip.h"
 #include "EncoderDecoder.h"
+#include "OwnArchitectures.h"
+#include "Whisper.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Decoder.h"
@@ -34,6 +37,7 @@ struct Architecture {
   std::function<std::string(StringRef)> storedName;
   std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
   bool (*ignored)(StringRef stored) = isComputed;
+  int64_t otherRows = 0; ///< of a sample besides its tokens: frames of sound, patches of an image
 };
 } // namespace
 
@@ -44,16 +48,18 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
     return emitError(loc) << "dimension seq is " << sequence << ", expected at most \"" << model.positionsKey
                           << "\", which is " << model.positions;
   double widest = static_cast<double>(std::max(model.vocabulary, model.widest));
-  double tokens = static_cast<double>(batch) * static_cast<double>(sequence);
+  double tokens = static_cast<double>(batch) * static_cast<double>(std::max(sequence, model.otherRows));
   double largest = std::max(tokens * widest, static_cast<double>(model.width) * widest);
   if (largest <= static_cast<double>(kMaxElements))
     return success();
-  return emitError(loc) << "has a tensor of more than 2^50 elements: " << batch << " samples of " << sequence
-                        << " tokens, width " << model.width << ", vocabulary " << model.vocabulary;
+  return emitError(loc) << "has a tensor of more than 2^50 elements: " << batch << " samples of "
+                        << std::max(sequence, model.otherRows)
+                        << (model.otherRows > sequence ? " rows, width " : " tokens, width ") << model.width
+                        << ", vocabulary " << model.vocabulary;
 }
 
-/// An encoder and a decoder, whose samples are of as many tokens as it is told.
-static FailureOr<Architecture> readEncoderDecoder(MLIRContext &context, ConfigReader &reader) {
+/// T5, whose samples are of as many tokens as it is told.
+static FailureOr<Architecture> readT5(MLIRContext &context, ConfigReader &reader) {
   FailureOr<EncoderDecoderConfig> config = readEncoderDecoder(reader);
   if (failed(config))
     return failure();
@@ -69,6 +75,54 @@ static FailureOr<Architecture> readEncoderDecoder(MLIRContext &context, ConfigRe
                       {},
                       {},
                       isRepeated};
+}
+
+static FailureOr<Architecture> readWhisper(MLIRContext &context, ConfigReader &reader) {
+  FailureOr<WhisperConfig> config = readWhisper(reader);
+  if (failed(config))
+    return failure();
+  return Architecture{config->targetPositions,
+                      config->vocabulary,
+                      config->width,
+                      std::max({config->encoder.inner, config->decoder.inner, 3 * config->width, config->bins}),
+                      /*isOfImages=*/false,
+                      /*positionsKey=*/"max_target_positions",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildWhisper(context, config, batch, sequence);
+                      },
+                      {},
+                      {},
+                      isComputed,
+                      config->frames()};
+}
+
+static FailureOr<Architecture> readClip(MLIRContext &context, ConfigReader &reader) {
+  FailureOr<ClipConfig> config = readClip(reader);
+  if (failed(config))
+    return failure();
+  return Architecture{config->positions,
+                      config->vocabulary,
+                      std::max(config->text.width, config->vision.width),
+                      std::max({config->text.inner, config->vision.inner, 3 * config->text.width,
+                                3 * config->vision.width, config->channels * config->patchSize * config->patchSize}),
+                      /*isOfImages=*/false,
+                      /*positionsKey=*/"max_position_embeddings",
+                      [&context, config = *config](int64_t batch, int64_t sequence) {
+                        return buildClip(context, config, batch, sequence);
+                      },
+                      {},
+                      {},
+                      isClipsCount,
+                      config->imageRows()};
+}
+
+static constexpr struct {
+  StringRef type;
+  FailureOr<Architecture> (*read)(MLIRContext &context, ConfigReader &reader);
+} kOwnArchitectures[] = {{"t5", readT5}, {"whisper", readWhisper}, {"clip", readClip}};
+
+SmallVector<StringRef> hyc::ownArchitectureTypes() {
+  return llvm::map_to_vector(kOwnArchitectures, [](const auto &own) { return own.type; });
 }
 
 /// Has the model take an input that tells tokens from padding.
@@ -87,11 +141,12 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
   std::string type;
   if (failed(reader.parse(text)) || failed(reader.readString("model_type", type, {})))
     return failure();
-  const bool isPair = llvm::is_contained(encoderDecoderTypes(), type);
-  if (isPair && paddingMask)
-    return reader.wrong("model_type", "an encoder of text alone for --padding-mask"), failure();
-  if (isPair)
-    return readEncoderDecoder(context, reader);
+  for (const auto &own : kOwnArchitectures) {
+    if (own.type == type && paddingMask)
+      return reader.wrong("model_type", "an encoder of text alone for --padding-mask"), failure();
+    if (own.type == type)
+      return own.read(context, reader);
+  }
   FailureOr<DecoderConfig> config = readDecoder(context, text, path);
   if (failed(config) || (paddingMask && failed(addMask(reader, *config))))
     return failure();

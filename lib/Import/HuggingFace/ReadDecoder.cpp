@@ -1,6 +1,6 @@
 // config.json of a decoder or an encoder, by the row of its family: keys, defaults and ranges.
 #include "DecoderFamily.h"
-#include "EncoderDecoder.h"
+#include "OwnArchitectures.h"
 #include "hyc/Support/NearestName.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -102,7 +102,7 @@ static LogicalResult readType(ConfigReader &reader, std::string &type) {
   if (failed(reader.readString("model_type", type, {})))
     return failure();
   SmallVector<StringRef> types = decoderTypes();
-  llvm::append_range(types, encoderDecoderTypes());
+  llvm::append_range(types, ownArchitectureTypes());
   if (llvm::is_contained(types, type))
     return success();
   const StringRef nearest = nearestName(type, types);

@@ -1,5 +1,5 @@
-// #hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform, #hyc.fill and dense initializers. Files are little-endian, and so
-// must the machine be.
+// #hyc.file, #hyc.parts, #hyc.normal, #hyc.uniform, #hyc.fill, #hyc.sinusoids and dense initializers. Files are
+// little-endian, and so must the machine be.
 #include "Values/Initializers.h"
 
 #include "dialects/Hyc/HycDialect.h"
@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SwapByteOrder.h"
+#include <cmath>
 #include <fstream>
 
 using namespace mlir;
@@ -187,6 +188,18 @@ static Tensor uniformValues(StringRef name, UniformAttr init, RankedTensorType t
   return tensor;
 }
 
+static Tensor sinusoidValues(SinusoidsAttr init, RankedTensorType type, const Options &options) {
+  Tensor tensor(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
+  const int64_t width = init.getWidth(), half = width / 2;
+  const double ratio = init.getRatio().getValueAsDouble();
+  for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
+    const int64_t row = i / width, column = i % width;
+    const double angle = static_cast<double>(row) * std::pow(ratio, static_cast<double>(column % half));
+    tensor.set(i, static_cast<float>(column < half ? std::sin(angle) : std::cos(angle)));
+  }
+  return tensor;
+}
+
 FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, const Options &options) {
   StringRef name = cast<SymbolOpInterface>(symbol).getName();
   if (auto param = dyn_cast<ParamOp>(symbol))
@@ -225,6 +238,8 @@ FailureOr<Tensor> hyc::interpreter::initialValue(Operation *symbol, StringRef na
     return normalValues(name, normal, type, options);
   if (auto uniform = dyn_cast<UniformAttr>(init); uniform && isFloat(kind))
     return uniformValues(name, uniform, type, options);
+  if (auto sinusoids = dyn_cast<SinusoidsAttr>(init); sinusoids && isFloat(kind))
+    return sinusoidValues(sinusoids, type, options);
   if (!isa<DenseElementsAttr>(init))
     return symbol->emitError("the interpreter cannot start ") << type << " from " << init, failure();
   FailureOr<Tensor> dense = denseValue(symbol, init, options.arithmetic);

@@ -79,6 +79,26 @@ static std::vector<float> normsOf(const Matrix &matrix) {
   return norms;
 }
 
+/// What codes of the matrix mean, in its place.
+static Matrix codedInt8(Matrix matrix) {
+  std::vector<float> absmax = matrix.absmaxOf(matrix.inputs());
+  for (size_t i = 0; i < matrix.values.size(); ++i) {
+    const float most = absmax[i / matrix.inputs()];
+    matrix.values[i] = kernels::int8Value(kernels::int8Code(matrix.values[i], most), most);
+  }
+  return matrix;
+}
+
+static Matrix codedNf4(Matrix matrix) {
+  const Nf4Scales scales = nf4ScalesOf(matrix);
+  for (size_t i = 0; i < matrix.values.size(); ++i) {
+    const size_t block = i / kernels::kNf4Block;
+    const float most = kernels::nf4Absmax(scales.codes[block], scales.scales[block / kernels::kNf4Group], scales.mean);
+    matrix.values[i] = kernels::nf4Value(kernels::nf4Code(matrix.values[i], scales.absmax[block]), most);
+  }
+  return matrix;
+}
+
 template <typename T> static void setAll(const std::vector<T> &values, Tensor &result) {
   for (size_t i = 0; i < values.size(); ++i)
     result.set(static_cast<int64_t>(i), static_cast<double>(values[i]));
@@ -100,6 +120,10 @@ static void setPart(const Matrix &matrix, WeightPart part, Tensor &result) {
     return setAll(std::vector<float>{nf4ScalesOf(matrix).mean}, result);
   case WeightPart::row_norms:
     return setAll(normsOf(matrix), result);
+  case WeightPart::int8_row_norms:
+    return setAll(normsOf(codedInt8(matrix)), result);
+  case WeightPart::nf4_row_norms:
+    return setAll(normsOf(codedNf4(matrix)), result);
   }
 }
 
@@ -112,7 +136,9 @@ FailureOr<Tensor> hyc::interpreter::partOfWeight(Operation *op, OfWeightAttr ini
   Matrix matrix{init, std::vector<float>(whole->getNumElements())};
   for (int64_t i = 0; i < whole->getNumElements(); ++i)
     matrix.values[matrix.placeOf(i)] = static_cast<float>(whole->getDouble(i));
-  if (init.getPart() == WeightPart::row_norms && !llvm::all_of(matrix.values, kernels::ExactSquares::takes))
+  const bool isNorms = llvm::is_contained(
+      {WeightPart::row_norms, WeightPart::int8_row_norms, WeightPart::nf4_row_norms}, init.getPart());
+  if (isNorms && !llvm::all_of(matrix.values, kernels::ExactSquares::takes))
     return op->emitError("starts from lengths of weights that are not all below 8192 in magnitude"), failure();
   Tensor result(*elementKind(type.getElementType(), options.arithmetic), type.getShape());
   setPart(matrix, init.getPart(), result);

@@ -214,6 +214,9 @@ std::string TableEmitter::initializer(Attribute init, StringRef parameter, Type 
   if (auto uniform = dyn_cast<UniformAttr>(init))
     return "hycrt::Initializer::uniform(" + number(uniform.getLow().getValueAsDouble()) + ", " +
            number(uniform.getHigh().getValueAsDouble()) + ", " + key + ")";
+  if (auto sinusoids = dyn_cast<SinusoidsAttr>(init))
+    return "hycrt::Initializer::sinusoids(" + number(sinusoids.getRatio().getValueAsDouble()) + ", " +
+           std::to_string(sinusoids.getWidth()) + ")";
   if (auto file = dyn_cast<FileAttr>(init))
     return "hycrt::Initializer::fromFile(" + std::to_string(indexOf(file)) + ", " + std::to_string(file.getOffset()) +
            ", " + dtype(getStoredType(program, file, fileType)) + ")";

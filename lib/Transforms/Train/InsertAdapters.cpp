@@ -129,13 +129,17 @@ private:
                     {llvm::product_of(layer.outputShape()), settings.rank});
   }
 
-  /// [outputs]: how long each output's weights are to be; at first, as they are.
+  /// [outputs]: how long each output's weights are to be; at first, as they are, or as what their codes mean.
   ParamOp addMagnitudes() {
     const SmallVector<int64_t> shape(layer.outputShape());
     const int64_t outputs = llvm::product_of(shape), inputs = llvm::product_of(layer.inputShape());
     ParamOp weight = layer.weight;
-    auto init = OfWeightAttr::get(builder.getContext(), WeightPart::row_norms, weight.getSymName(), weight.getInit(),
-                                  outputs, inputs, layer.inputsFirst);
+    auto codes = weight->getAttrOfType<CodeKindAttr>(kQuantized);
+    const WeightPart part = !codes                               ? WeightPart::row_norms
+                            : codes.getValue() == CodeKind::int8 ? WeightPart::int8_row_norms
+                                                                 : WeightPart::nf4_row_norms;
+    auto init = OfWeightAttr::get(builder.getContext(), part, weight.getSymName(), weight.getInit(), outputs, inputs,
+                                  layer.inputsFirst);
     auto param = ParamOp::create(builder, weight.getLoc(), layer.path + kMagnitudeName.str(),
                                  RankedTensorType::get(shape, weight.getTensorType().getElementType()), init,
                                  shape.size() == 1 ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr({outputs}),
@@ -249,13 +253,8 @@ private:
                  << listLayers(found);
   }
 
-  /// Names that adapters need, and that the model has for something else; and what lengths cannot be of.
+  /// Names that adapters need, and that the model has for something else.
   LogicalResult checkRoom(const LinearLayer &layer) {
-    if (variant == "dora" && ParamOp(layer.weight)->hasAttr(kQuantized))
-      return ParamOp(layer.weight).emitError("@") << ParamOp(layer.weight).getSymName()
-                                                  << " is kept as codes (--frozen-weights), of whose lengths hyc has "
-                                                     "none to start variant=dora from; expected "
-                                                     "variant=lora or rslora, or no --frozen-weights";
     for (StringRef suffix : {kInnerName, kOuterName, kMagnitudeName})
       if (getOperation().lookupSymbol(layer.path + suffix.str()))
         return ParamOp(layer.weight).emitError("gets an adapter, but the model has @")

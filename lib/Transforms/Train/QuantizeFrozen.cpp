@@ -5,7 +5,9 @@
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -121,6 +123,7 @@ struct QuantizeFrozen : hyc::impl::QuantizeFrozenBase<QuantizeFrozen> {
     FuncOp function = findFunction(module, kMicrobatch, "expected a differentiated model; run hyc-differentiate first");
     if (!function)
       return signalPassFailure();
+    dequantized.clear();
     StateMaker states(module);
     llvm::StringMap<QuantizedWeight> quantized; // by what is read of one
     SmallVector<StateOp> copies;
@@ -142,12 +145,19 @@ struct QuantizeFrozen : hyc::impl::QuantizeFrozenBase<QuantizeFrozen> {
   }
 
 private:
+  /// Once a user, which may have the weight as several operands, as its square does, and read it for each.
   void replace(ReadOp read, QuantizedWeight &weight) {
-    for (OpOperand &use : llvm::make_early_inc_range(read->getUses())) {
-      use.set(weight.dequantize(use.getOwner(), cast<RankedTensorType>(read.getType())));
-      ++uses;
+    for (Operation *user : llvm::SetVector<Operation *>(read->user_begin(), read->user_end())) {
+      Value &whole = dequantized[{user, read.getSource()}];
+      if (!whole) {
+        whole = weight.dequantize(user, cast<RankedTensorType>(read.getType()));
+        ++uses;
+      }
+      user->replaceUsesOfWith(read, whole);
     }
     read.erase();
   }
+
+  llvm::DenseMap<std::pair<Operation *, StringRef>, Value> dequantized; ///< by user, and what it reads
 };
 } // namespace

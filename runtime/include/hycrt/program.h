@@ -40,7 +40,7 @@ struct ArenaDesc {
 
 // ---------------------------------------------------------------------------------------------------------- states
 
-enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile };
+enum class InitKind : uint8_t { kZeros, kConstant, kNormal, kUniform, kFile, kSinusoids };
 
 // What is made of a linear layer's weight, a matrix of outputs × inputs, before training starts: the codes that are
 // kept in its place, and what they are multiplied with (kernels/dequantize/codes.h has the formulas); or lengths.
@@ -51,8 +51,10 @@ enum class WeightPart : uint8_t {
   kNf4Absmax,
   kNf4Scale,
   kNf4Mean,
-  kRowNorms,  // √ of the sum of each row's squares, which a parameter may start from
-  kWhole,     // nothing: the values themselves
+  kRowNorms,      // √ of the sum of each row's squares, which a parameter may start from
+  kInt8RowNorms,  // the same of what codes mean
+  kNf4RowNorms,
+  kWhole,  // nothing: the values themselves
 };
 
 // One of the tensors of files that a state's values are made of, under the name and of the shape that the file has.
@@ -68,8 +70,8 @@ struct FilePart {
 // GLOBAL row-major position (philox.h), so every layout starts from the same weights.
 struct Initializer {
   InitKind kind = InitKind::kZeros;
-  double first = 0;        // kConstant: the value; kNormal: mean; kUniform: lower bound
-  double second = 0;       // kNormal: standard deviation; kUniform: upper bound
+  double first = 0;        // kConstant: the value; kNormal: mean; kUniform: lower bound; kSinusoids: ratio
+  double second = 0;       // kNormal: standard deviation; kUniform: upper bound; kSinusoids: elements of a row, even
   uint64_t key = 0;        // kNormal, kUniform: stableKey("<parameter name>")
   int file = 0;            // kFile: index into the manifest's model_files
   int64_t fileOffset = 0;  // kFile: where the tensor's first byte is; it lies there row-major, whole and unpadded
@@ -93,6 +95,10 @@ struct Initializer {
   }
   static constexpr Initializer uniform(double low, double high, uint64_t key) {
     return {InitKind::kUniform, low, high, key};
+  }
+  // Rows of `width`: of row r element k is sin(r · ratio^k), and element k of the second half the cosine.
+  static constexpr Initializer sinusoids(double ratio, int64_t width) {
+    return {InitKind::kSinusoids, ratio, static_cast<double>(width)};
   }
   static constexpr Initializer fromFile(int file, int64_t offset, DType dtype) {
     return {InitKind::kFile, 0, 0, 0, file, offset, dtype};

@@ -1,9 +1,10 @@
-// Initial values by rule: elements of a stream that a state's key and the run's seed begin.
+// Initial values by rule: elements of a stream that a state's key and the run's seed begin, or of a formula.
 #ifndef HYCRT_SRC_IO_RULE_VALUES_H_
 #define HYCRT_SRC_IO_RULE_VALUES_H_
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "hycrt/philox.h"
@@ -11,11 +12,23 @@
 
 namespace hycrt {
 
+// Element number `element` of Initializer::sinusoids.
+inline double sinusoid(const Initializer& init, int64_t element) {
+  const int64_t width = static_cast<int64_t>(init.second), half = width / 2, column = element % width;
+  const double angle = static_cast<double>(element / width) * std::pow(init.first, static_cast<double>(column % half));
+  return column < half ? std::sin(angle) : std::cos(angle);
+}
+
 // Elements [global, global + count) of the rule's stream.
 template <typename T>
 void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int64_t global, int64_t count) {
   if (init.kind == InitKind::kConstant || init.kind == InitKind::kZeros) {
     std::fill(to, to + count, static_cast<T>(init.first));
+    return;
+  }
+  if (init.kind == InitKind::kSinusoids) {
+#pragma omp parallel for schedule(static) if (count > 65536)
+    for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sinusoid(init, global + i));
     return;
   }
   const int64_t firstBlock = global / 4, lastBlock = (global + count - 1) / 4;

@@ -20,8 +20,11 @@ namespace {
 
 namespace codes = hyc::kernels;
 
-bool isNf4(WeightPart part) { return part >= WeightPart::kNf4Codes && part <= WeightPart::kNf4Mean; }
-bool isNorms(WeightPart part) { return part == WeightPart::kRowNorms; }
+bool isNf4(WeightPart part) {
+  return (part >= WeightPart::kNf4Codes && part <= WeightPart::kNf4Mean) || part == WeightPart::kNf4RowNorms;
+}
+// Whether what it is made of are the weight's own values.
+bool isPlain(WeightPart part) { return part == WeightPart::kRowNorms; }
 bool isCodes(WeightPart part) { return part == WeightPart::kInt8Codes || part == WeightPart::kNf4Codes; }
 
 // The greatest magnitude of each block, which several threads raise. Magnitudes are never negative, so that their bits
@@ -58,13 +61,15 @@ class Weight {
       : place_(place), states_(states), init_(states.front()->init), isNf4_(isNf4(init_.part)) {}
 
   Status fill() {
-    HYCRT_RETURN_IF_ERROR(isNorms(init_.part) ? measureNorms() : measureBlocks());
+    if (!isPlain(init_.part)) HYCRT_RETURN_IF_ERROR(measureBlocks());
     if (isNf4_) {
       const auto blocks = static_cast<int64_t>(absmax_.size());
       absmaxCodes_.resize(absmax_.size());
       scales_.resize(static_cast<size_t>(codes::nf4Groups(blocks)));
       codes::quantizeAbsmax(absmax_.data(), blocks, absmaxCodes_.data(), scales_.data(), &mean_);
     }
+    const auto isOfNorms = [](const StateDesc* state) { return isNorms(state->init.part); };
+    if (std::any_of(states_.begin(), states_.end(), isOfNorms)) HYCRT_RETURN_IF_ERROR(measureNorms());
     for (const StateDesc* state : states_) HYCRT_RETURN_IF_ERROR(fillState(*state));
     return {};
   }
@@ -110,6 +115,21 @@ class Weight {
     return forEachValue(whole, layout, {nullptr, 0, count}, 1, take);
   }
 
+  // The code of element number `place` of the matrix.
+  uint8_t codeOf(int64_t place, float value) const {
+    const float most = absmax_[static_cast<size_t>(place / block())];
+    return isNf4_ ? codes::nf4Code(value, most) : static_cast<uint8_t>(codes::int8Code(value, most));
+  }
+
+  // What is computed with in its place: the value, or what its code means.
+  float meaningOf(int64_t place, float value) const {
+    if (isPlain(init_.part)) return value;
+    const uint8_t code = codeOf(place, value);
+    const auto at = static_cast<size_t>(place / block());
+    if (!isNf4_) return codes::int8Value(static_cast<int8_t>(code), absmax_[at]);
+    return codes::nf4Value(code, codes::nf4Absmax(absmaxCodes_[at], scales_[at / codes::kNf4Group], mean_));
+  }
+
   // Sums are exact, so that no order of runs changes them.
   Status measureNorms() {
     std::vector<codes::ExactSquares> sums(static_cast<size_t>(init_.outputs));
@@ -118,10 +138,12 @@ class Weight {
     const auto take = [&](const ElementRun& run, const float* values) {
       const std::lock_guard<std::mutex> lock(mutex);
       for (int64_t i = 0; i < run.count; ++i) {
-        if (!codes::ExactSquares::takes(values[i])) {
-          refused = values[i];
+        const int64_t place = placeOf(run.global + i);
+        const float value = meaningOf(place, values[i]);
+        if (!codes::ExactSquares::takes(value)) {
+          refused = value;
         } else {
-          sums[static_cast<size_t>(placeOf(run.global + i) / init_.inputs)].add(values[i]);
+          sums[static_cast<size_t>(place / init_.inputs)].add(value);
         }
       }
     };
@@ -187,11 +209,7 @@ class Weight {
   }
 
   Status fillCodes(const StateDesc& state, const ShardLayout& layout, const StateWindow& window) const {
-    const auto code = [&](int64_t stored, float value) {
-      const int64_t place = placeOf(stored);
-      const float most = absmax_[static_cast<size_t>(place / block())];
-      return isNf4_ ? codes::nf4Code(value, most) : static_cast<uint8_t>(codes::int8Code(value, most));
-    };
+    const auto code = [&](int64_t stored, float value) { return codeOf(placeOf(stored), value); };
     const auto take = [&](const ElementRun& run, const float* values) {
       auto* to = reinterpret_cast<uint8_t*>(window.memory + (run.local - window.begin));
       for (int64_t i = 0; i < run.count; ++i) {
@@ -228,6 +246,8 @@ int64_t sizeOfPart(const Initializer& init) {
       return count;
     case WeightPart::kInt8Absmax:
     case WeightPart::kRowNorms:
+    case WeightPart::kInt8RowNorms:
+    case WeightPart::kNf4RowNorms:
       return init.outputs;
     case WeightPart::kNf4Codes:
       return count / 2;
@@ -241,10 +261,14 @@ int64_t sizeOfPart(const Initializer& init) {
   return -1;
 }
 
+bool isNorms(WeightPart part) {
+  return part == WeightPart::kRowNorms || part == WeightPart::kInt8RowNorms || part == WeightPart::kNf4RowNorms;
+}
+
 bool areOfOneWeight(const Initializer& a, const Initializer& b) {
   return a.kind == b.kind && a.key == b.key && a.file == b.file && a.fileOffset == b.fileOffset &&
          a.parts.rows == b.parts.rows && a.first == b.first && a.second == b.second && a.outputs == b.outputs &&
-         a.inputs == b.inputs && isNf4(a.part) == isNf4(b.part) && isNorms(a.part) == isNorms(b.part);
+         a.inputs == b.inputs && isNf4(a.part) == isNf4(b.part) && isPlain(a.part) == isPlain(b.part);
 }
 
 void WeightParts::add(const StateDesc& state) {

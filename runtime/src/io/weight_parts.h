@@ -22,7 +22,10 @@ namespace hycrt {
 DType typeOfPart(WeightPart part);
 int64_t sizeOfPart(const Initializer& init);
 
-// Whether both are made of one weight.
+// Lengths of rows, which alone may be of a type that is not typeOfPart: of a copy.
+bool isNorms(WeightPart part);
+
+// Whether both are made of one weight, and by one kind of codes.
 bool areOfOneWeight(const Initializer& a, const Initializer& b);
 
 class WeightParts {

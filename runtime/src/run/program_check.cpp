@@ -129,7 +129,7 @@ class Checker {
       if (canConvert(stored, DType::kF32)) continue;
       return wrong(row, std::string("is made of a weight of ") + nameOf(stored) + ", expected floats");
     }
-    const bool isCopy = init.part == WeightPart::kRowNorms && canConvert(DType::kF32, state.dtype);
+    const bool isCopy = isNorms(init.part) && canConvert(DType::kF32, state.dtype);
     if ((isCopy || state.dtype == typeOfPart(init.part)) && count == sizeOfPart(init)) return {};
     return wrong(row, "is no part of a weight of " + std::to_string(init.outputs) + " × " +
                           std::to_string(init.inputs) + ": it has " + std::to_string(count) + " elements of " +
@@ -190,6 +190,9 @@ class Checker {
       return wrong(row, "only floats are initialised by rule, and only floats and i64 by a constant");
     }
     if (init.kind == InitKind::kFile) HYCRT_RETURN_IF_ERROR(checkPlaces(row, state, count));
+    if (init.kind == InitKind::kSinusoids && !(init.second >= 2 && init.second <= 0x1p50 && init.first > 0)) {
+      return wrong(row, "starts as sinusoids of an impossible width or ratio");
+    }
     int64_t held = localCount;
     if (state.storage != FlatStorage::kWhole) {
       HYCRT_RETURN_IF_ERROR(checkAxes(row, state.flat));

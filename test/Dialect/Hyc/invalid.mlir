@@ -15,6 +15,16 @@ hyc.param @w : tensor<4xf32> from #hyc.file<"model.onnx", offset = -4>
 
 // -----
 
+// expected-error@+1 {{rows of sinusoids are 3 wide, expected an even number of elements}}
+hyc.param @w : tensor<2x3xf32> from #hyc.sinusoids<width = 3, ratio = 0.5>
+
+// -----
+
+// expected-error@+1 {{frequencies of sinusoids have the ratio 0.000000e+00 : f64, expected one in (0, 1]}}
+hyc.param @w : tensor<2x4xf32> from #hyc.sinusoids<width = 4, ratio = 0.0>
+
+// -----
+
 // expected-error@+1 {{starts from parts of 7 elements together, but its type 'tensor<2x4xf32>' has 8}}
 hyc.param @w : tensor<2x4xf32> from #hyc.parts<<"a"[4] at <"m", offset = 0>>, <"b"[3] at <"m", offset = 16>>>
 

@@ -113,6 +113,14 @@ TEST(Initializers, NormalDependsOnSeedNameAndPosition) {
   EXPECT_NEAR(std::sqrt(squares / 4000), 2, 0.1);
 }
 
+/// math.sin and math.cos of Python.
+TEST(Initializers, SinusoidsAreSinesAndThenCosinesOfEachRow) {
+  EXPECT_TRUE(isNear(run(param("tensor<3x4xf32>", "#hyc.sinusoids<width = 4, ratio = 0.01>"), {})[0],
+                     f32({3, 4}, {0, 0, 1, 1,                                                                       //
+                                  0.8414709848078965, 0.009999833334166664, 0.5403023058681398, 0.9999500004166653, //
+                                  0.9092974268256817, 0.01999866669333308, -0.4161468365471424, 0.9998000066665778})));
+}
+
 TEST(Initializers, HugeTypesAreRefusedBeforeAllocation) {
   EXPECT_EQ(runToFailure(param("tensor<65536x65536xf32>", "#hyc.fill<0.0>"), {}),
             "the interpreter cannot hold 'tensor<65536x65536xf32>'\n");

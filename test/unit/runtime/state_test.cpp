@@ -153,6 +153,15 @@ struct StatefulProgram {
                {part(9)},
                {{0, kTp}},
                Initializer::uniform(-1, 1, stableKey("uniform"))},
+              {"sinusoids",
+               "parameter",
+               DType::kF32,
+               {0, 24576},
+               {3, 4},
+               {3, 4},
+               {3, part(4)},
+               {{1, kTp}},
+               Initializer::sinusoids(0.01, 4)},
               {"constant", "parameter", DType::kF64, {0, 8192}, {3}, {3}, {3}, {}, Initializer::constant(0.5)},
               {"file",
                "parameter",
@@ -243,6 +252,9 @@ TEST(InitialValues, AreTheSameInEveryLayout) {
   EXPECT_EQ(one.at("file")[41], 41.25);
   EXPECT_EQ(one.at("narrow")[1], 1.0 + 1.0 / 128);
   EXPECT_EQ(one.at("constant"), (std::vector<double>{0.5, 0.5, 0.5}));
+  EXPECT_EQ(one.at("sinusoids")[1], 0);
+  EXPECT_EQ(one.at("sinusoids")[9], static_cast<float>(std::sin(2 * 0.01)));
+  EXPECT_EQ(one.at("sinusoids")[10], static_cast<float>(std::cos(2.0)));
   EXPECT_EQ(one.at("normal")[34],
             static_cast<float>(1.0 + 2.0 * double{PhiloxStream(kSeed, stableKey("normal")).normal(34)}));
   for (int tp : {2, 3, 4}) EXPECT_EQ(initialValues(tp, file), one) << "tp " << tp;
@@ -349,7 +361,7 @@ TEST(Saving, GivesTheSameFileFromEveryLayout) {
   EXPECT_FALSE(std::filesystem::exists(folder / "six.run.partial"));
   Result<TensorDirectory> directory = readSafetensorsDirectory(folder / "one");
   ASSERT_TRUE(directory.ok()) << directory.status().message();
-  EXPECT_EQ(directory->size(), 5u);
+  EXPECT_EQ(directory->size(), 6u);
   const TensorEntry& entry = directory->at("file");
   EXPECT_EQ(entry.shape, (std::vector<int64_t>{7, 6}));
   EXPECT_EQ(one.substr(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.bytes)),
@@ -363,7 +375,7 @@ TEST(Saving, WritesATensorOfTwoStagesOnce) {
   savedWith(meshOf(2, 2, 1), model, folder / "four", 1, "parameter");
   Result<TensorDirectory> directory = readSafetensorsDirectory(folder / "four");
   ASSERT_TRUE(directory.ok()) << directory.status().message();
-  EXPECT_EQ(directory->size(), 6u);
+  EXPECT_EQ(directory->size(), 7u);
   EXPECT_EQ(directory->count("second"), 1u);
 }
 

@@ -99,7 +99,7 @@ StateDesc stateOf(const Initializer& values, WeightPart part, bool inputsFirst) 
 
 // By the definition, over the whole matrix in its order.
 struct Expected {
-  std::vector<float> absmax, blocks, scales, norms;
+  std::vector<float> absmax, blocks, scales, norms, int8Norms, nf4Norms;
   std::vector<uint8_t> int8, nf4, absmaxCodes;
   float mean = 0;
 
@@ -125,6 +125,23 @@ struct Expected {
     absmaxCodes.resize(blocks.size());
     scales.resize(static_cast<size_t>(codes::nf4Groups(count)));
     codes::quantizeAbsmax(blocks.data(), count, absmaxCodes.data(), scales.data(), &mean);
+    setNormsOfCodes(placeOf);
+  }
+
+  template <typename PlaceOf>
+  void setNormsOfCodes(const PlaceOf& placeOf) {
+    std::vector<long double> ofInt8(kOutputs), ofNf4(kOutputs);
+    for (int64_t i = 0; i < kCount; ++i) {
+      const int64_t row = placeOf(i) / kInputs, block = placeOf(i) / codes::kNf4Block;
+      const long double wide = codes::int8Value(static_cast<int8_t>(int8[i]), absmax[row]);
+      const int code = i % 2 == 0 ? nf4[i / 2] >> 4 : nf4[i / 2] & 15;
+      const long double narrow = codes::nf4Value(
+          code, codes::nf4Absmax(absmaxCodes[block], scales[static_cast<size_t>(block / codes::kNf4Group)], mean));
+      ofInt8[row] += wide * wide;
+      ofNf4[row] += narrow * narrow;
+    }
+    for (const long double sum : ofInt8) int8Norms.push_back(static_cast<float>(std::sqrt(sum)));
+    for (const long double sum : ofNf4) nf4Norms.push_back(static_cast<float>(std::sqrt(sum)));
   }
 
   template <typename T>
@@ -146,15 +163,19 @@ struct Expected {
         return bytesOf(scales);
       case WeightPart::kRowNorms:
         return bytesOf(norms);
+      case WeightPart::kInt8RowNorms:
+        return bytesOf(int8Norms);
+      case WeightPart::kNf4RowNorms:
+        return bytesOf(nf4Norms);
       default:
         return bytesOf(std::vector<float>{mean});
     }
   }
 };
 
-constexpr WeightPart kParts[] = {WeightPart::kInt8Codes, WeightPart::kInt8Absmax, WeightPart::kNf4Codes,
-                                 WeightPart::kNf4Absmax, WeightPart::kNf4Scale,   WeightPart::kNf4Mean,
-                                 WeightPart::kRowNorms};
+constexpr WeightPart kParts[] = {WeightPart::kInt8Codes, WeightPart::kInt8Absmax,   WeightPart::kNf4Codes,
+                                 WeightPart::kNf4Absmax, WeightPart::kNf4Scale,     WeightPart::kNf4Mean,
+                                 WeightPart::kRowNorms,  WeightPart::kInt8RowNorms, WeightPart::kNf4RowNorms};
 
 void expectParts(const Initializer& values, const std::vector<float>& stored, const std::vector<ModelFile>& files,
                  const std::vector<Layout>& layouts) {

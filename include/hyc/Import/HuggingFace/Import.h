@@ -1,5 +1,5 @@
 // Turns a Hugging Face folder, config.json and weights, into a phase-1 module: decoders, encoders and both together, of
-// the families in lib/Import/HuggingFace/{Decoder,Encoder}Families.cpp and EncoderDecoder.cpp.
+// the families in lib/Import/HuggingFace/{Decoder,Encoder}Families.cpp, and T5, Whisper and CLIP beside them.
 #ifndef HYC_IMPORT_HUGGINGFACE_IMPORT_H
 #define HYC_IMPORT_HUGGINGFACE_IMPORT_H
 

@@ -229,7 +229,7 @@ def VerifyModel : Pass<"hyc-verify-model", "::mlir::ModuleOp"> {
     2. `model.ids`: every op that computes has an id, and no two ops have the same. Reads and constants may go without.
     3. `model.effects`: ops compute, read parameters, or write a buffer, which is a frozen parameter, once; there is no
        state yet.
-    4. `model.values`: a parameter's first values are a `#hyc.file`, a `#hyc.normal` or a `#hyc.fill`.
+    4. `model.values`: a parameter's first values are an attribute of the dialect's that says what they are: a `#hyc.file`, a `#hyc.normal`, …
   }];
   let dependentDialects = ["::hyc::HycDialect"];
 }
