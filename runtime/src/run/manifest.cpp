@@ -308,7 +308,7 @@ Status checkCpu(const Manifest& manifest) {
   for (const std::string& one : missing) names += (names.empty() ? "" : ", ") + one;
   return unavailableError("'" + manifest.folder + "' was compiled for CPUs with " + names + ", and this host's (" +
                           nameOfCpu() + ") has " + (missing.size() == 1 ? "it not" : "none of these") +
-                          "; compile on the oldest of the hosts");
+                          "; compile with --march, as in --march x86-64-v3, or on the oldest of the hosts");
 }
 
 Result<Manifest> parseManifest(std::string_view text, const std::string& folder) {
