@@ -27,7 +27,7 @@ void fillByRule(const Initializer& init, const PhiloxStream& stream, T* to, int6
     return;
   }
   if (init.kind == InitKind::kSinusoids) {
-#pragma omp parallel for schedule(static) if (count > 65536)
+#pragma omp parallel for schedule(static) if (count >= 16384)
     for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sinusoid(init, global + i));
     return;
   }
