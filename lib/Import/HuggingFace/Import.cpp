@@ -1,5 +1,6 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
+#include "hyc/Analysis/Entry.h"
 
 #include "EncoderDecoder.h"
 #include "dialects/Hyc/HycDialect.h"
@@ -34,6 +35,7 @@ struct Architecture {
   std::function<std::string(StringRef)> storedName;
   std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
   bool (*ignored)(StringRef stored) = isComputed;
+  bool isCausal = false; ///< no place sees one behind it
 };
 } // namespace
 
@@ -108,7 +110,9 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
                       [config = *config](StringRef parameter) { return storedNameOf(config, parameter); },
                       [config = *config](StringRef parameter, ArrayRef<int64_t> shape) {
                         return storedPartsOf(config, parameter, shape);
-                      }};
+                      },
+                      isComputed,
+                      /*isCausal=*/!config->has(kSeesAll) && !config->has(kPatches)};
 }
 
 static StartOptions namesOf(const Architecture &model) {
@@ -159,6 +163,8 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (folder.empty())
     folder = ".";
   (*module)->setAttr("hyc.model_folder", StringAttr::get(&context, folder));
+  if (options.saysCausal && model->isCausal)
+    (*module)->setAttr(kCausalAttribute, UnitAttr::get(&context));
   if (failed(startFromFolder(*module, loc, folder, *model, options)))
     return failure();
   return module;
