@@ -34,32 +34,67 @@ llvm::SmallVector<std::string> ProgramOp::getFunctionNames() {
   names.push_back(hyc::rank::functionName(InstructionKind::reduce));
   names.push_back(hyc::rank::functionName(InstructionKind::apply));
   for (auto entry : getOps<EntryOp>()) {
-    for (int64_t k = 0, count = getVirtualStages(); k < count; ++k)
-      names.push_back(hyc::rank::functionName(InstructionKind::forward, k, entry.getSymName()));
-    names.push_back(hyc::rank::functionName(InstructionKind::reduce, 0, entry.getSymName()));
+    for (InstructionKind kind : {InstructionKind::forward, InstructionKind::backward})
+      for (int64_t k = 0, count = getVirtualStages(); k < count; ++k)
+        if (kind == InstructionKind::forward || entry.trains())
+          names.push_back(hyc::rank::functionName(kind, k, entry.getSymName()));
+    if (!entry.trains())
+      names.push_back(hyc::rank::functionName(InstructionKind::reduce, 0, entry.getSymName()));
   }
   return names;
 }
 
-bool ProgramOp::isForward(int64_t position) {
-  int64_t pieces = getVirtualStages(), further = position - (2 * pieces + 2);
-  return position < pieces || (further >= 0 && further % (pieces + 1) < pieces);
+/// Where the functions of an entry begin; of the one behind the last: how many functions there are.
+static int64_t firstOfEntry(ProgramOp program, int64_t index) {
+  int64_t pieces = program.getVirtualStages(), first = 2 * pieces + 2;
+  for (auto entry : llvm::make_early_inc_range(program.getOps<EntryOp>())) {
+    if (index-- == 0)
+      break;
+    first += entry.trains() ? 2 * pieces : pieces + 1;
+  }
+  return first;
 }
 
-bool ProgramOp::isOfMicroBatch(int64_t position) {
-  return isForward(position) || position < 2 * static_cast<int64_t>(getVirtualStages());
+/// The kind of the function at a position; of forwards and backwards those of any entry.
+static hyc::dist::InstructionKind kindAt(ProgramOp program, int64_t position) {
+  using hyc::dist::InstructionKind;
+  int64_t pieces = program.getVirtualStages();
+  if (position < 2 * pieces + 2)
+    return position < pieces        ? InstructionKind::forward
+           : position < 2 * pieces  ? InstructionKind::backward
+           : position == 2 * pieces ? InstructionKind::reduce
+                                    : InstructionKind::apply;
+  int64_t further = position - (2 * pieces + 2);
+  for (auto entry : program.getOps<EntryOp>()) {
+    int64_t count = entry.trains() ? 2 * pieces : pieces + 1;
+    if (further >= count) {
+      further -= count;
+      continue;
+    }
+    return further < pieces ? InstructionKind::forward
+           : entry.trains() ? InstructionKind::backward
+                            : InstructionKind::reduce;
+  }
+  return InstructionKind::apply;
 }
+
+bool ProgramOp::isForward(int64_t position) { return kindAt(*this, position) == hyc::dist::InstructionKind::forward; }
+
+bool ProgramOp::isBackward(int64_t position) { return kindAt(*this, position) == hyc::dist::InstructionKind::backward; }
+
+bool ProgramOp::isOfMicroBatch(int64_t position) { return isForward(position) || isBackward(position); }
 
 int64_t ProgramOp::getPosition(dist::InstructionAttr instruction, std::optional<int64_t> entry) {
   using hyc::dist::InstructionKind;
-  int64_t pieces = getVirtualStages(), first = entry ? 2 * pieces + 2 + *entry * (pieces + 1) : 0;
+  int64_t pieces = getVirtualStages(), first = entry ? firstOfEntry(*this, *entry) : 0;
+  bool trains = !entry || (*std::next(getOps<EntryOp>().begin(), *entry)).trains();
   switch (instruction.getKind()) {
   case InstructionKind::forward:
     return first + instruction.getVirtualStage();
   case InstructionKind::reduce:
-    return first + (entry ? pieces : 2 * pieces);
+    return trains ? 2 * pieces : first + pieces;
   case InstructionKind::backward:
-    return pieces + instruction.getVirtualStage();
+    return first + pieces + instruction.getVirtualStage();
   case InstructionKind::apply:
     return 2 * pieces + 1;
   case InstructionKind::begin_step:
@@ -139,6 +174,30 @@ template <typename PlacedOp> static LogicalResult verifyPlaced(PlacedOp op) {
   if (!op.getOffset())
     return success(lookupInProgram<ArenaOp>(op, op.getArenaAttr()) != nullptr);
   return verifyPlace(op, op.getArenaAttr(), *op.getOffset(), op.getBufferType());
+}
+
+LogicalResult EntryOp::verify() {
+  if (!trains())
+    return success();
+  size_t types = getTypes() ? getTypes()->size() : 0;
+  if (static_cast<int64_t>(getSize()) < 1 || types != getInputs().size())
+    return emitOpError("[entry.size] trains size ")
+           << static_cast<int64_t>(getSize()) << " with " << types
+           << " types, expected a size of at least 1 and a type for each of " << getInputs().size() << " inputs";
+  for (auto [name, attribute] : llvm::zip_equal(getInputs().getAsRange<StringAttr>(), *getTypes())) {
+    auto type = dyn_cast<BufferType>(cast<TypeAttr>(attribute).getValue());
+    auto input = lookupInProgram<InputOp>(*this, FlatSymbolRefAttr::get(name));
+    if (!input)
+      return failure();
+    BufferType whole = input.getBufferType();
+    bool fits = type && type.getElementType() == whole.getElementType() && type.isDense() &&
+                type.getShape().size() == whole.getShape().size();
+    for (size_t dim = 0; fits && dim < type.getShape().size(); ++dim)
+      fits = type.getShape()[dim] <= whole.getShape()[dim];
+    if (!fits)
+      return emitOpError("[entry.size] has input ") << name << " as " << attribute << ", which is no part of " << whole;
+  }
+  return success();
 }
 
 LogicalResult StateOp::verify() {

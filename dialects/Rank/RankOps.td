@@ -27,10 +27,13 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
                          attr-dict-with-keyword $body}];
   let extraClassDeclaration = [{
     /// The functions that the schedule runs, in this order: @forward, @forward.1, … of the virtual stages, as many
-    /// @backward, then @reduce and @apply; and behind them, of each rank.entry, its @ENTRY.forward and @ENTRY.reduce.
+    /// @backward, then @reduce and @apply; and behind them, of each rank.entry, its @ENTRY.forward, …, and its
+    /// @ENTRY.reduce or, of one that trains, its @ENTRY.backward, ….
     ::llvm::SmallVector<::std::string> getFunctionNames();
     /// Whether the function at this position of getFunctionNames() is a forward one, of whichever entry.
     bool isForward(int64_t position);
+    /// Whether it is a backward one, of whichever entry.
+    bool isBackward(int64_t position);
     /// Whether the function at this position runs for one micro-batch, which has a slot.
     bool isOfMicroBatch(int64_t position);
     /// The position of the function that an instruction of the `entry`-th rank.entry runs; of the stage's schedule
@@ -51,10 +54,25 @@ def Rank_EntryOp : Rank_TableOp<"entry"> {
     ```mlir
     rank.entry @evaluate inputs ["input_ids"] [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<reduce>]
     ```
+
+    One that trains does a whole step of a smaller `size` of the dimension `dim`. It has forward and backward functions of
+    its own, and reduces and applies by the stage's. `types` are those that its inputs have, one after another at the
+    inputs' addresses: each is the beginning of what the input holds, along the dimensions that are smaller.
+    ```mlir
+    rank.entry @seq_128 trains "seq" 128 as [!rank.buffer<2x128xi64>] inputs ["input_ids"] [#dist.do<begin_step>, …]
+    ```
+
+    1. `entry.size`: an entry that trains has a positive size and a type for each input, none larger than the input.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$inputs,
-                       TypedArrayAttrBase<Dist_InstructionAttr, "instructions">:$instructions);
-  let assemblyFormat = "$sym_name `inputs` $inputs $instructions attr-dict";
+                       TypedArrayAttrBase<Dist_InstructionAttr, "instructions">:$instructions, OptionalAttr<StrAttr>:$dim,
+                       DefaultValuedAttr<I64Attr, "0">:$size, OptionalAttr<TypeArrayAttr>:$types);
+  let assemblyFormat = [{$sym_name (`trains` $dim^ $size `as` $types)? `inputs` $inputs $instructions attr-dict}];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether it does whole steps: forward, backward, and the stage's reduce and apply.
+    bool trains() { return getDim().has_value(); }
+  }];
 }
 
 def Rank_ArenaOp : Rank_TableOp<"arena"> {

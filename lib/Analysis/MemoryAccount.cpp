@@ -132,6 +132,18 @@ std::vector<int64_t> hyc::aliveOverTime(const StageAccount &stage, const ArenaAc
   return alive;
 }
 
+std::vector<std::pair<std::string, int64_t>> hyc::peaksOfEntries(const StageAccount &stage, const ArenaAccount &arena) {
+  std::vector<int64_t> alive = aliveOverTime(stage, arena);
+  std::vector<std::pair<std::string, int64_t>> peaks;
+  for (const AccountedInstruction &instruction : stage.instructions) {
+    if (peaks.empty() || peaks.back().first != instruction.entry)
+      peaks.push_back({instruction.entry, 0});
+    for (int64_t time = instruction.begin; time < instruction.end; ++time)
+      peaks.back().second = std::max(peaks.back().second, alive[time]);
+  }
+  return peaks;
+}
+
 void hyc::findPeak(const StageAccount &stage, ArenaAccount &arena) {
   std::vector<int64_t> alive = aliveOverTime(stage, arena);
   arena.peak = momentAt(stage, arena, alive.empty() ? 0 : llvm::max_element(alive) - alive.begin());

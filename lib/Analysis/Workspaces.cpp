@@ -22,11 +22,16 @@ int64_t hyc::fixedBytes(int64_t threads) {
 }
 
 int64_t hyc::readAheadBytes(Operation *program) {
-  int64_t bytes = 0;
+  int64_t bytes = 0, sample = 0;
   for (auto input : cast<rank::ProgramOp>(program).getOps<rank::InputOp>()) {
     rank::BufferType type = input.getBufferType();
     bytes += llvm::alignTo(type.getNumElements() * type.getElementBytes(), 64);
+    // Of several sizes a sample is looked at before its step.
+    if (program->hasAttr(rank::kDim) && !type.getShape().empty())
+      sample =
+          std::max(sample, type.getNumElements() * type.getElementBytes() / std::max<int64_t>(1, type.getShape()[0]));
   }
+  bytes += llvm::alignTo(sample, 64);
   return bytes == 0 ? 0 : llvm::alignTo(bytes, 4 * kKibibyte) + kThreadBytes;
 }
 

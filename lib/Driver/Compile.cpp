@@ -19,6 +19,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Entry.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Plan/PlanText.h"
@@ -80,6 +81,8 @@ private:
   Error findLayout();
   Error readInput();
   Error runPhase(Phase phase);
+  /// The model, and behind it its further sizes.
+  SmallVector<ModuleOp> trainedModules();
   Error checkMemory();
   Error emitText();
   /// Whether what was asked for is the text of this phase.
@@ -257,10 +260,12 @@ Error Compilation::prepare() {
 
 /// Hangs what the plan file says on the module, and leaves to the passes what it does not.
 Error Compilation::applyRules() {
-  if (Error error = applyShardingRules(plan.rules, *model.module))
-    return error;
-  if (Error error = applyLifetimeRules(plan.rules, *model.module))
-    return error;
+  for (ModuleOp each : trainedModules()) {
+    if (Error error = applyShardingRules(plan.rules, each))
+      return error;
+    if (Error error = applyLifetimeRules(plan.rules, each))
+      return error;
+  }
   plan.recompute = "planned";
   plan.offloadActivations = "none"; // its lifetimes say what is
   return Error::success();
@@ -282,17 +287,25 @@ Error Compilation::settleActivations() {
   return Error::success();
 }
 
+SmallVector<ModuleOp> Compilation::trainedModules() {
+  SmallVector<ModuleOp> modules{*model.module};
+  llvm::append_range(modules, sizesInside(*model.module));
+  return modules;
+}
+
 Error Compilation::runPhase(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Train && hasPlanFile())
-    if (Error error = applyFormRules(plan.rules, *model.module))
-      return error;
+    for (ModuleOp each : trainedModules())
+      if (Error error = applyFormRules(plan.rules, each))
+        return error;
   if (phase == Phase::Plan && hasPlanFile())
     if (Error error = applyRules())
       return error;
   if (phase == Phase::Plan && !hasPlanFile()) // of the search
-    if (Error error = applyStateRules(plan.rules, *model.module))
-      return error;
+    for (ModuleOp each : trainedModules())
+      if (Error error = applyStateRules(plan.rules, each))
+        return error;
   if (phase == Phase::Plan && *plan.recompute == "auto")
     if (Error error = settleActivations())
       return error;
@@ -441,6 +454,21 @@ Error Compilation::emitFolder() {
   return folder->commit();
 }
 
+/// "each step at the smallest seq of 128, 256, 512 that its samples fit in"; nothing of one size.
+static std::string describeSizes(const CompileOptions &options) {
+  llvm::Expected<std::optional<DimSizes>> several = severalSizes(options);
+  if (!several) {
+    llvm::consumeError(several.takeError());
+    return "";
+  }
+  if (!*several)
+    return "";
+  std::string sizes;
+  for (int64_t size : (*several)->sizes)
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return "each step at the smallest " + (*several)->name + " of " + sizes + " that its samples fit in\n";
+}
+
 std::string Compilation::summarize() const {
   std::string summary;
   const Plan &mesh = compiled.plan;
@@ -451,7 +479,7 @@ std::string Compilation::summarize() const {
                                     << model.microBatch * *options.gradAccum * *mesh.dp
                                     << " samples a step (micro-batch " << model.microBatch << " × grad-accum "
                                     << *options.gradAccum << " × dp " << *mesh.dp << ")\n"
-                                    << foundLayout << summarizeMemory(compiled.account)
+                                    << describeSizes(options) << foundLayout << summarizeMemory(compiled.account)
                                     << (compiled.time ? summarizeTime(*compiled.time) : "");
   return summary;
 }
@@ -467,6 +495,10 @@ Error Compilation::readInput() {
       return error;
   if (Error error = startFromAdapter(*model.module, options))
     return error;
+  // Of a plan that is only tried the largest size says what it costs.
+  if (!isTried)
+    if (Error error = addSizes(*model.module, diagnostics, options))
+      return error;
   plan = options;
   plan.threads = plannedThreads(options);
   return Error::success();

@@ -1,12 +1,16 @@
 // Each step with the reason why it is there, and why there.
 #include "hyc/Pipelines/Pipelines.h"
 
+#include "InnerModules.h"
+#include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/Cuts.h"
 #include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "hyc/Transforms/Rank/Passes.h"
+#include "hyc/Transforms/Train/LossScale.h"
 #include "hyc/Transforms/Train/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
@@ -16,10 +20,17 @@
 using namespace mlir;
 using namespace hyc;
 
-/// Adds the same passes for the module that evaluates, inside the one that trains, where there is one.
-template <typename Build> static void buildBoth(OpPassManager &passes, Build build) {
+/// Adds the same passes for all modules inside the one that trains: what evaluates, and further sizes.
+static void buildAll(OpPassManager &passes, std::function<void(OpPassManager &)> build) {
   build(passes);
-  build(passes.nest<ModuleOp>());
+  passes.addPass(createRunInside(InnerModules::All, [build](OpPassManager &inside, ModuleOp) { build(inside); }));
+}
+
+/// Adds the same passes for the module that evaluates, inside the one that trains, where there is one.
+static void buildBoth(OpPassManager &passes, std::function<void(OpPassManager &)> build) {
+  build(passes);
+  passes.addPass(
+      createRunInside(InnerModules::Evaluation, [build](OpPassManager &inside, ModuleOp) { build(inside); }));
 }
 
 static void buildModel(OpPassManager &passes, const Plan &plan) {
@@ -47,7 +58,8 @@ static void buildModel(OpPassManager &passes, const Plan &plan) {
 
 /// After differentiation, whose gradient ops have sensitivities of their own; before the optimizer, which has to know
 /// of copies and of the loss scale.
-static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimizerOptions &optimizer) {
+static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimizerOptions &optimizer,
+                           double normalizer) {
   ConvertPrecisionOptions precision;
   precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
   precision.gradientType = *plan.gradientAccumulationType;
@@ -61,6 +73,7 @@ static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimi
   const bool isDynamic = *plan.lossScale == 0;
   ScaleLossOptions loss;
   loss.initialScale = isDynamic ? std::ldexp(1.0, static_cast<int>(*plan.initialScalePower)) : *plan.lossScale;
+  loss.normalizer = normalizer;
   passes.addPass(createScaleLoss(loss));
   optimizer.lossScaleWindow = isDynamic ? *plan.lossScaleWindow : 0;
   optimizer.hysteresis = plan.hysteresis;
@@ -80,17 +93,21 @@ static AttachLossOptions lossOf(const Plan &plan, bool evaluates) {
 /// What evaluates beside training: without what only training does, and over its parameters. After training's own
 /// passes, which decide what is kept in which type.
 static void buildEvaluation(OpPassManager &passes, const Plan &plan) {
-  OpPassManager &inside = passes.nest<ModuleOp>();
-  inside.addPass(createAttachLoss(lossOf(plan, /*evaluates=*/true)));
-  inside.addPass(createEnterEvaluation());
-  inside.addPass(createRemoveDropout());
-  inside.addPass(createApplyForms());
-  inside.addPass(createDifferentiate());
+  passes.addPass(createRunInside(InnerModules::Evaluation,
+                                 [loss = lossOf(plan, /*evaluates=*/true)](OpPassManager &inside, ModuleOp) {
+                                   inside.addPass(createAttachLoss(loss));
+                                   inside.addPass(createEnterEvaluation());
+                                   inside.addPass(createRemoveDropout());
+                                   inside.addPass(createApplyForms());
+                                   inside.addPass(createDifferentiate());
+                                 }));
   passes.addPass(createShareParameters());
   ConvertPrecisionOptions precision;
   precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
   precision.gradientType = *plan.gradientAccumulationType;
-  passes.nest<ModuleOp>().addPass(createConvertPrecision(precision));
+  passes.addPass(createRunInside(InnerModules::Evaluation, [precision](OpPassManager &inside, ModuleOp) {
+    inside.addPass(createConvertPrecision(precision));
+  }));
 }
 
 /// Which parameters are trained, and the adapters beside them.
@@ -114,10 +131,12 @@ static void buildTrained(OpPassManager &passes, const Plan &plan) {
   adapters.alpha = plan.adapters->alpha;
   adapters.variant = plan.adapters->variant;
   llvm::append_range(adapters.targets, plan.adapters->targets);
-  buildBoth(passes, [&](OpPassManager &each) { each.addPass(createInsertAdapters(adapters)); });
+  buildBoth(passes, [adapters](OpPassManager &each) { each.addPass(createInsertAdapters(adapters)); });
 }
 
-static void buildTrain(OpPassManager &passes, const Plan &plan) {
+/// Of the module around, with what evaluates; and of each further size, which has nothing inside. `normalizer`: see
+/// ScaleLoss.
+static void buildTrainOne(OpPassManager &passes, const Plan &plan, double normalizer) {
   // First, since a linear layer that makes an output is known by that output, which the loss takes the place of.
   buildTrained(passes, plan);
   passes.addPass(createAttachLoss(lossOf(plan, plan.evaluates())));
@@ -136,7 +155,7 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
   passes.addPass(createDifferentiate());
 
   AttachOptimizerOptions optimizer;
-  buildPrecision(passes, plan, optimizer);
+  buildPrecision(passes, plan, optimizer, normalizer);
   optimizer.optimizer = *plan.optimizer;
   optimizer.beta1 = (*plan.betas)[0];
   optimizer.beta2 = (*plan.betas)[1];
@@ -156,7 +175,15 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
     buildBoth(passes, [](OpPassManager &each) { each.addPass(createQuantizeFrozen()); });
 }
 
-static void buildPlan(OpPassManager &passes, const Plan &plan) {
+static void buildTrain(OpPassManager &passes, const Plan &plan) {
+  buildTrainOne(passes, plan, /*normalizer=*/0);
+  // By the same passes: what is decided here, such as which parameters are trained, follows from the parameters.
+  passes.addPass(createRunInside(InnerModules::Sizes, [plan](OpPassManager &inside, ModuleOp around) {
+    buildTrainOne(inside, plan, normalizerOf(around));
+  }));
+}
+
+static void buildPlanOne(OpPassManager &passes, const Plan &plan) {
   CreateMeshOptions mesh;
   mesh.dp = plan.dp;
   mesh.tp = plan.tp;
@@ -205,8 +232,23 @@ static void buildPlan(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(policies.policies, spellPolicies(plan));
   policies.target = *plan.target;
   passes.addPass(createRecordPolicies(policies));
+}
+
+static void buildPlan(OpPassManager &passes, const Plan &plan) {
+  buildPlanOne(passes, plan);
   // What evaluates beside training follows all of that.
   passes.addPass(createAdoptPlan());
+  // Further sizes are planned by the same passes, cut where the largest is.
+  passes.addPass(createRunInside(InnerModules::Sizes, [plan](OpPassManager &inside, ModuleOp around) {
+    Plan cut = plan;
+    auto microbatch = around.lookupSymbol<FuncOp>("microbatch");
+    dist::MeshOp mesh = dist::MeshOp::find(around);
+    if (microbatch && mesh && mesh.getChunks() > 1)
+      cut.rules.cuts = findCuts(microbatch, mesh.getChunks());
+    buildPlanOne(inside, cut);
+  }));
+  // What then differs in where states are, or split over what, cannot be shared.
+  passes.addPass(createCheckSizes());
 }
 
 static void buildLocal(OpPassManager &passes) {
@@ -241,8 +283,8 @@ static void buildCalls(OpPassManager &passes) {
 }
 
 void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
-  buildBoth(passes, buildCalls);
-  // The module that evaluates becomes an entry of the programs here.
+  buildAll(passes, buildCalls);
+  // The modules inside become entries of the programs here.
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
@@ -273,13 +315,13 @@ llvm::StringRef hyc::getName(Phase phase) {
 void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAccount *account) {
   switch (phase) {
   case Phase::Model:
-    return buildBoth(passes, [&](OpPassManager &each) { buildModel(each, plan); });
+    return buildAll(passes, [plan](OpPassManager &each) { buildModel(each, plan); });
   case Phase::Train:
     return buildTrain(passes, plan);
   case Phase::Plan:
     return buildPlan(passes, plan);
   case Phase::Local:
-    return buildBoth(passes, buildLocal);
+    return buildAll(passes, buildLocal);
   case Phase::Rank:
     return buildRank(passes, account);
   }
@@ -288,13 +330,13 @@ void hyc::buildPhase(Phase phase, OpPassManager &passes, const Plan &plan, JobAc
 void hyc::buildVerification(Phase phase, OpPassManager &passes) {
   switch (phase) {
   case Phase::Model:
-    return buildBoth(passes, [](OpPassManager &each) { each.addPass(createVerifyModel()); });
+    return buildAll(passes, [](OpPassManager &each) { each.addPass(createVerifyModel()); });
   case Phase::Train:
     return passes.addPass(createVerifyTrain());
   case Phase::Plan:
-    return buildBoth(passes, [](OpPassManager &each) { each.addPass(createVerifyPlan()); });
+    return buildAll(passes, [](OpPassManager &each) { each.addPass(createVerifyPlan()); });
   case Phase::Local:
-    return buildBoth(passes, [](OpPassManager &each) {
+    return buildAll(passes, [](OpPassManager &each) {
       each.addPass(createVerifyLocal());
       // Only where functions agree with their neighbours does it make sense to step them together.
       each.addPass(createCheckSchedules());

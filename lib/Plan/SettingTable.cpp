@@ -117,7 +117,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::loss>(kModel, "loss", "NAME", "cross_entropy, causal_lm, mse, binary_cross_entropy, or a scalar output of the model"),
     flag<&P::logits>(kModel, "logits", "NAME", "Output that the loss reads").byDefault("the only one"),
     flag<&P::labels>(kModel, "labels", "NAME", "Input that holds the labels; added where the model has none"),
-    flag<&C::dims>(kModel, "dim", "NAME=N", "Size of a symbolic dimension; may be repeated"),
+    flag<&C::dims>(kModel, "dim", "NAME=N[,N…]", "Size of a symbolic dimension; may be repeated. One of them may have several: the programs then train each step at the smallest that its samples fit in"),
     flag<&C::weights>(kModel, "weights", "SOURCE", "Where parameters start: read (the model's own), initialise-missing, initialise, or a safetensors file or the folder of one"),
     flag<&P::entry>(kModel, "entry", "NAME", "What the programs are for: train, or evaluate, which drops nothing, counts what is predicted right, and needs memory for neither gradients nor optimizer; train,evaluate: both, over the same parameters (hyc-run --evaluate-data); by default both, or train alone where the model cannot be evaluated beside it").oneOf("train|evaluate|train,evaluate"),
     flag<&C::mode>(kModel, "mode", "MODE", "How the model runs: exported (as the file has it), train (batch norm by the batch, running averages kept) or evaluate (batch norm by running averages, nothing dropped, no buffer written)").oneOf("exported|train|evaluate"),

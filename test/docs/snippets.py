@@ -126,6 +126,10 @@ SNIPPETS = {
     "docs/data.md": [
         ("hyc data corpus", Shown("test/python/test_data.py makes each kind of file; data_test reads them")),
     ],
+    "docs/sizes.md": [
+        ("hyc-compile llama", Run(replace={
+            "seq=128,256,512": "seq=8,16", "--micro-batch 4": "--micro-batch 2 --entry train", "samples.safetensors": "text.bin", **FEW})),
+    ],
     "docs/experts.md": [
         ("hyc-compile mixtral.pt2", Shown("needs an archive of transformers; test/equivalence trains a small one")),
         ("%y = hyc.expert_matmul", Shown("one op; test/Model/raise-experts.mlir has whole functions")),

@@ -115,3 +115,17 @@ def test_what_a_compiled_step_cannot_do_is_refused(tmp_path):
         make(collator=lambda samples: {k: v.flip(-1) for k, v in collate(samples).items()}).train()
     with pytest.raises(hyc.DataError, match="nowhere.json' .deepspeed=. cannot be read"):
         make(deepspeed="/nowhere.json").train()
+
+
+def test_several_lengths_train_as_the_longest(tmp_path):
+    expected = losses_of(hyc.Trainer(
+        model=make_model("llama"), data_collator=collate, train_dataset=make_data(), sequence=SEQUENCE,
+        args=arguments(hyc.TrainingArguments, tmp_path, 4),
+    ))  # fmt: skip
+    trainer = hyc.Trainer(
+        model=make_model("llama"), data_collator=collate, train_dataset=make_data(), sequence=[SEQUENCE, 12, 14], dp=2,
+        args=arguments(hyc.TrainingArguments, tmp_path, 2),
+    )  # fmt: skip
+    assert losses_of(trainer) == pytest.approx(expected, rel=1e-5)
+    manifest = json.loads((trainer.job.folder / "manifest.json").read_text())
+    assert manifest["dim"]["sizes"] == [12, 14, SEQUENCE]

@@ -146,6 +146,9 @@ void sortArenas(StageAccount &stage);
 
 /// Bytes that are alive in an arena at each time point of the schedule and of all entries.
 std::vector<int64_t> aliveOverTime(const StageAccount &stage, const ArenaAccount &arena);
+/// What each entry has alive of an arena at most, by name, in the order in which they were planned; training's, of the
+/// largest size where there are several, is called "".
+std::vector<std::pair<std::string, int64_t>> peaksOfEntries(const StageAccount &stage, const ArenaAccount &arena);
 /// Finds the peak of an arena: the first moment at which most bytes are alive.
 void findPeak(const StageAccount &stage, ArenaAccount &arena);
 /// What is alive in an arena at one time point.

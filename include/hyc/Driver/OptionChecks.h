@@ -44,8 +44,19 @@ int64_t plannedThreads(const Plan &plan);
 /// Of `--target cuda` the architectures as numbers, as in 90, each once and in ascending order; of cpu none.
 llvm::Expected<std::vector<int64_t>> gpuArchitectures(const CompileOptions &options);
 
-/// The name and size of one `--dim`.
-llvm::Expected<std::pair<std::string, int64_t>> parseDim(const std::string &text);
+/// One `--dim`: "batch=8", or "seq=128,256,512".
+struct DimSizes {
+  std::string name;
+  std::vector<int64_t> sizes; ///< ascending, each once
+  std::string spell(int64_t size) const { return name + "=" + std::to_string(size); }
+};
+llvm::Expected<DimSizes> parseDim(const std::string &text);
+
+/// The `--dim` that has several sizes; none where each has one. Usage errors where several have.
+llvm::Expected<std::optional<DimSizes>> severalSizes(const CompileOptions &options);
+
+/// `options` with `dim` at one of its sizes.
+CompileOptions atSize(const CompileOptions &options, const DimSizes &dim, int64_t size);
 
 } // namespace hyc
 

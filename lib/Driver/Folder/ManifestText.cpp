@@ -80,6 +80,11 @@ static std::string describeCpu(const ManifestFacts::Cpu &cpu) {
          join(map_range(cpu.instructions, quoted), ", ") + "]}";
 }
 
+static std::string describeSizes(const ManifestFacts &facts) {
+  return "{\"name\": " + quoted(facts.dim) + ", \"sizes\": [" +
+         join(map_range(facts.sizes, [](int64_t size) { return std::to_string(size); }), ", ") + "]}";
+}
+
 std::string hyc::writeManifest(const ManifestFacts &facts) {
   std::string text;
   raw_string_ostream os(text);
@@ -94,6 +99,7 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << (facts.entry == "train" ? "" : ",\n  \"entry\": \"" + facts.entry + "\"")
      << (facts.adapter.empty() ? "" : ",\n  \"adapter\": " + facts.adapter)
      << (facts.data.empty() ? "" : ",\n  \"data\": " + quoted(facts.data))
+     << (facts.sizes.empty() ? "" : ",\n  \"dim\": " + describeSizes(facts))
      << (facts.cpu ? ",\n  \"cpu\": " + describeCpu(*facts.cpu) : "") << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
      << describeRule(facts.learningRate) << "}";

@@ -21,6 +21,8 @@ struct ManifestFacts {
     std::vector<std::string> instructions; ///< as Linux names them
   };
   std::optional<Cpu> cpu;
+  std::string dim;            ///< of which the programs train several sizes; empty: none
+  std::vector<int64_t> sizes; ///< these, ascending
   int64_t stages = 1;
   struct Axis {
     std::string name;

@@ -80,6 +80,18 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   if (model.adapters)
     facts.adapter = describeAdapter(*model.adapters);
   facts.data = dataOf(rank);
+  for (auto program : rank.getOps<rank::ProgramOp>()) {
+    auto dim = program->getAttrOfType<StringAttr>(rank::kDim);
+    if (!dim)
+      continue;
+    facts.dim = dim.str();
+    facts.sizes.clear();
+    for (auto entry : program.getOps<rank::EntryOp>())
+      if (entry.trains())
+        facts.sizes.push_back(static_cast<int64_t>(entry.getSize()));
+    facts.sizes.push_back(program->getAttrOfType<IntegerAttr>(rank::kSize).getInt());
+    llvm::sort(facts.sizes);
+  }
   if (emitOf(options) == EmitKind::Exe)
     facts.cpu = {toolchain.march, toolchain.instructions};
   dist::MeshOp mesh = dist::MeshOp::find(rank);

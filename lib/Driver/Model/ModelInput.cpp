@@ -23,10 +23,10 @@ using llvm::Expected;
 static Expected<ImportOptions> importOptions(const CompileOptions &options, bool forEvaluation) {
   ImportOptions result;
   for (const std::string &text : *options.dims) {
-    Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
+    Expected<DimSizes> dim = parseDim(text);
     if (!dim)
       return dim.takeError();
-    result.dims[dim->first] = dim->second;
+    result.dims[dim->name] = dim->sizes.back();
   }
   result.batch = std::max<int64_t>(*options.microBatch, 1) * *options.dp;
   if (*options.weights != "read") // what a checkpoint has replaces the rule
@@ -56,15 +56,16 @@ static Expected<HuggingFaceOptions> configOptions(const CompileOptions &options)
     result.weights =
         *options.weights == "initialise-missing" ? FolderWeights::InitialiseMissing : FolderWeights::Initialise;
   for (const std::string &text : *options.dims) {
-    Expected<std::pair<std::string, int64_t>> dim = parseDim(text);
+    Expected<DimSizes> dim = parseDim(text);
     if (!dim)
       return dim.takeError();
-    if (dim->first == "batch")
-      result.batch = dim->second;
-    else if (dim->first == "seq")
-      result.sequence = dim->second;
+    result.saysCausal |= dim->sizes.size() > 1;
+    if (dim->name == "batch")
+      result.batch = dim->sizes.back();
+    else if (dim->name == "seq")
+      result.sequence = dim->sizes.back();
     else
-      return usageError("--dim names \"" + dim->first + "\"; the dimensions of a config.json are batch and seq");
+      return usageError("--dim names \"" + dim->name + "\"; the dimensions of a config.json are batch and seq");
   }
   return result;
 }
@@ -212,4 +213,65 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
   if (Error error = bindBatch(result, options))
     return error;
   return result;
+}
+
+/// What the largest size has of the parameters, a further one has, too: they are the same.
+static Error shareParameters(ModuleOp largest, ModuleOp size, const std::string &what, const CompileOptions &options) {
+  auto refuse = [&](StringRef name, const Twine &why) {
+    return makeError(ExitCode::Data, options.input + ": parameter \"" + name + "\" " + why + " at " + what +
+                                         ", but sizes share their parameters; give --dim one size, the largest");
+  };
+  auto spell = [](Type type) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return text;
+  };
+  for (auto param : llvm::make_early_inc_range(size.getOps<ParamOp>())) {
+    auto known = largest.lookupSymbol<ParamOp>(param.getSymName());
+    if (!known)
+      return refuse(param.getSymName(), "is there only");
+    if (known.getTensorType() != param.getTensorType())
+      return refuse(param.getSymName(), "is " + spell(known.getTensorType()) + ", and " + spell(param.getTensorType()));
+    param.setInitAttr(known.getInitAttr());
+  }
+  for (auto param : largest.getOps<ParamOp>())
+    if (!size.lookupSymbol<ParamOp>(param.getSymName()))
+      return refuse(param.getSymName(), "is missing");
+  return Error::success();
+}
+
+static DictionaryAttr sizeAttribute(MLIRContext *context, const DimSizes &dim, int64_t size) {
+  Builder builder(context);
+  return builder.getDictionaryAttr({builder.getNamedAttr("dim", builder.getStringAttr(dim.name)),
+                                    builder.getNamedAttr("size", builder.getI64IntegerAttr(size))});
+}
+
+Error hyc::addSizes(ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options) {
+  Expected<std::optional<DimSizes>> several = severalSizes(options);
+  if (!several || !*several)
+    return several.takeError();
+  const DimSizes &dim = **several;
+  MLIRContext *context = module.getContext();
+  module->setAttr(kSizeAttribute, sizeAttribute(context, dim, dim.sizes.back()));
+  for (int64_t size : llvm::drop_end(dim.sizes)) {
+    const std::string what = "--dim " + dim.spell(size);
+    Expected<ModelInput> read = readModel(*context, diagnostics, atSize(options, dim, size));
+    if (!read)
+      return read.takeError();
+    ModuleOp one = read->module.get();
+    if (Error error = shareParameters(module, one, what, options))
+      return error;
+    // Such as the values that adapters start from.
+    for (NamedAttribute attribute : module->getDiscardableAttrs())
+      if (!one->hasAttr(attribute.getName()))
+        one->setAttr(attribute.getName(), attribute.getValue());
+    one->setAttr(kSizeAttribute, sizeAttribute(context, dim, size));
+    std::string name = nameOfSize({dim.name, size});
+    if (module.lookupSymbol(name))
+      return makeError(ExitCode::Data, options.input + ": has a symbol @" + name + ", which " + what +
+                                           " needs for itself; leave that size out");
+    one.setSymName(name);
+    module.push_back(read->module.release());
+  }
+  return Error::success();
 }

@@ -24,6 +24,10 @@ llvm::Expected<ModelInput> readModel(mlir::MLIRContext &context, const Diagnosti
 /// Adds the model as it is evaluated, beside the one that trains; nothing where the module has it already.
 llvm::Error addEvaluation(mlir::ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options);
 
+/// Adds the model as it trains at the further sizes of the `--dim` that has several, over the parameters of the
+/// largest, which the module is; nothing where none has. Data errors where a parameter's shape follows the dimension.
+llvm::Error addSizes(mlir::ModuleOp module, const DiagnosticCollector &diagnostics, const CompileOptions &options);
+
 } // namespace hyc
 
 #endif // HYC_LIB_DRIVER_MODEL_MODELINPUT_H

@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/Cuts.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Plan/StateProperties.h"
@@ -366,20 +367,6 @@ static std::vector<PlanRule> summarize(ArrayRef<PlanRule> all) {
         rules.push_back(member);
   }
   return rules;
-}
-
-/// The first op of each chunk but the first that works on what flows through the model.
-static std::vector<std::string> findCuts(FuncOp microbatch, int64_t chunks) {
-  std::vector<std::string> cuts;
-  for (int64_t chunk = 1; chunk < chunks; ++chunk)
-    for (Operation &op : microbatch.getBody().front()) {
-      bool floats = isa<ReadOp, ConstantOp, IotaOp>(op) || op.hasAttr("hyc.backward");
-      if (dist::chunkOf(&op) != chunk || floats)
-        continue;
-      cuts.push_back(getId(&op).str());
-      break;
-    }
-  return cuts;
 }
 
 /// Rules for all lifetimes but plain saving, which is what an op has that no rule names.

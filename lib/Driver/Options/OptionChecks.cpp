@@ -203,12 +203,53 @@ int64_t hyc::plannedThreads(const Plan &plan) {
   return std::max<int64_t>(1, count / plan.rankCount());
 }
 
-Expected<std::pair<std::string, int64_t>> hyc::parseDim(const std::string &text) {
-  auto [name, digits] = StringRef(text).split('=');
-  int64_t size = 0;
-  if (name.empty() || digits.getAsInteger(10, size) || size < 1 || size > (int64_t(1) << 31))
-    return usageError("--dim is \"" + text + "\", expected NAME=N with N at least 1, as in batch=8");
-  return std::pair{name.str(), size};
+Expected<DimSizes> hyc::parseDim(const std::string &text) {
+  auto [name, list] = StringRef(text).split('=');
+  DimSizes dim{name.str(), {}};
+  SmallVector<StringRef> items;
+  list.split(items, ',');
+  for (StringRef item : items) {
+    int64_t size = 0;
+    if (name.empty() || item.getAsInteger(10, size) || size < 1 || size > (int64_t(1) << 31))
+      return usageError("--dim is \"" + text +
+                        "\", expected NAME=N with N at least 1, as in batch=8, or several, as in seq=128,256,512");
+    if (is_contained(dim.sizes, size))
+      return usageError("--dim is \"" + text + "\", which has size " + Twine(size) + " twice; leave one out");
+    dim.sizes.push_back(size);
+  }
+  llvm::sort(dim.sizes);
+  return dim;
+}
+
+Expected<std::optional<DimSizes>> hyc::severalSizes(const CompileOptions &options) {
+  std::optional<DimSizes> several;
+  std::vector<std::string> names;
+  for (const std::string &text : *options.dims) {
+    Expected<DimSizes> dim = parseDim(text);
+    if (!dim)
+      return dim.takeError();
+    names.push_back(dim->name);
+    if (dim->sizes.size() == 1)
+      continue;
+    if (several)
+      return usageError("--dim gives both \"" + several->name + "\" and \"" + dim->name +
+                        "\" several sizes; one dimension may have several, give the other its largest");
+    several = std::move(*dim);
+  }
+  if (several && llvm::count(names, several->name) > 1)
+    return usageError("--dim names \"" + several->name + "\" twice; give all its sizes at once, as in " +
+                      several->name + "=128,256");
+  return several;
+}
+
+CompileOptions hyc::atSize(const CompileOptions &options, const DimSizes &dim, int64_t size) {
+  CompileOptions one = options;
+  std::vector<std::string> dims;
+  for (const std::string &text : *options.dims)
+    dims.push_back(StringRef(text).split('=').first == dim.name ? dim.spell(size) : text);
+  one.dims = Setting<std::vector<std::string>>(std::vector<std::string>());
+  one.dims.offer(std::move(dims), options.dims.getOrigin(), options.dims.getSource());
+  return one;
 }
 
 /// What only means something beside another value of --precision.
@@ -300,9 +341,14 @@ static Error checkWeights(const CompileOptions &options) {
 }
 
 static Error checkDims(const CompileOptions &options) {
-  for (const std::string &dim : *options.dims)
-    if (auto parsed = parseDim(dim); !parsed)
-      return parsed.takeError();
+  Expected<std::optional<DimSizes>> several = severalSizes(options);
+  if (!several)
+    return several.takeError();
+  if (!*several)
+    return Error::success();
+  if (options.evaluates())
+    return usageError("--dim gives \"" + (*several)->name +
+                      "\" several sizes, but --entry evaluate trains nothing; give it one, the largest");
   return Error::success();
 }
 

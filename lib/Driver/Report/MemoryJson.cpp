@@ -24,7 +24,18 @@ static void writeAlive(json::OStream &json, const ArenaAccount &arena) {
   });
 }
 
-static void writeArena(json::OStream &json, const ArenaAccount &arena) {
+/// Of several sizes: the most that each entry has alive.
+static void writeEntries(json::OStream &json, const StageAccount &stage, const ArenaAccount &arena) {
+  std::vector<std::pair<std::string, int64_t>> peaks = peaksOfEntries(stage, arena);
+  if (all_of(peaks, [](const auto &peak) { return peak.first.empty() || peak.first == "evaluate"; }))
+    return;
+  json.attributeObject("alive_bytes_by_entry", [&] {
+    for (const auto &[entry, bytes] : peaks)
+      json.attribute(entry.empty() ? "train" : entry, bytes);
+  });
+}
+
+static void writeArena(json::OStream &json, const StageAccount &stage, const ArenaAccount &arena) {
   json.object([&] {
     json.attribute("arena", arena.name);
     json.attribute("on_device", arena.isOnDevice());
@@ -38,6 +49,7 @@ static void writeArena(json::OStream &json, const ArenaAccount &arena) {
       json.attribute("op", utf8(arena.peak.op));
       writeAlive(json, arena);
     });
+    writeEntries(json, stage, arena);
   });
 }
 
@@ -76,7 +88,7 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
     json.attribute("copy_bytes", stage.snapshot.copies);
     json.attributeArray("arenas", [&] {
       for (const ArenaAccount &arena : stage.arenas)
-        writeArena(json, arena);
+        writeArena(json, stage, arena);
     });
     json.attributeArray("padding_bytes", [&] {
       for (const PaddedRanks &ranks : stage.padding)

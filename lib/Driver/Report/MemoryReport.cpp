@@ -224,6 +224,28 @@ static std::string reportVolume(const JobAccount &job) {
          table.str();
 }
 
+/// Of several sizes: what each has alive at most in the arenas that they share, and in which they differ.
+static std::string reportSizes(const JobAccount &job) {
+  FoldedTable table({"#stage", "arena", "entry", "bytes alive at most>", ""});
+  bool hasSizes = false;
+  for (const StageAccount &stage : job.stages)
+    for (const ArenaAccount &arena : stage.arenas) {
+      std::vector<std::pair<std::string, int64_t>> peaks = peaksOfEntries(stage, arena);
+      bool differs = any_of(
+          peaks, [&](const auto &peak) { return peak.first != "evaluate" && peak.second != peaks.front().second; });
+      for (const auto &[entry, bytes] : peaks) {
+        hasSizes |= !entry.empty() && entry != "evaluate";
+        if (differs)
+          table.add({std::to_string(stage.stage), arena.name, entry.empty() ? "largest" : entry, std::to_string(bytes),
+                     formatBytes(static_cast<double>(bytes))});
+      }
+    }
+  if (!hasSizes)
+    return "";
+  return "\nArenas by size: states are there once, and what one size uses another does when its steps come\n" +
+         table.str();
+}
+
 std::string hyc::reportMemory(const JobAccount &job) {
-  return reportArenas(job) + reportVolume(job) + "\nAlive at the peaks\n" + reportAlive(job);
+  return reportArenas(job) + reportSizes(job) + reportVolume(job) + "\nAlive at the peaks\n" + reportAlive(job);
 }

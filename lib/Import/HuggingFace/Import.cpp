@@ -1,5 +1,6 @@
 // The file, and what of the model the command line decides.
 #include "hyc/Import/HuggingFace/Import.h"
+#include "hyc/Analysis/Entry.h"
 
 #include "Clip.h"
 #include "EncoderDecoder.h"
@@ -38,6 +39,7 @@ struct Architecture {
   std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
   bool (*ignored)(StringRef stored) = isComputed;
   int64_t otherRows = 0; ///< of a sample besides its tokens: frames of sound, patches of an image
+  bool isCausal = false; ///< no place sees one behind it
 };
 } // namespace
 
@@ -163,7 +165,10 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
                       [config = *config](StringRef parameter) { return storedNameOf(config, parameter); },
                       [config = *config](StringRef parameter, ArrayRef<int64_t> shape) {
                         return storedPartsOf(config, parameter, shape);
-                      }};
+                      },
+                      isComputed,
+                      /*otherRows=*/0,
+                      /*isCausal=*/!config->has(kSeesAll) && !config->has(kPatches)};
 }
 
 static StartOptions namesOf(const Architecture &model) {
@@ -214,6 +219,8 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   if (folder.empty())
     folder = ".";
   (*module)->setAttr("hyc.model_folder", StringAttr::get(&context, folder));
+  if (options.saysCausal && model->isCausal)
+    (*module)->setAttr(kCausalAttribute, UnitAttr::get(&context));
   if (failed(startFromFolder(*module, loc, folder, *model, options)))
     return failure();
   return module;

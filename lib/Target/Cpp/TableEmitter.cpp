@@ -106,6 +106,7 @@ private:
   static std::string tableName(StringRef table, rank::EntryOp entry) {
     return entry ? (table + StringRef(camelCase("of." + entry.getSymName().str())).drop_front(2)).str() : table.str();
   }
+  void emitSamples(rank::EntryOp entry);
   std::string emitEntry(StringRef name, ArrayAttr instructions, rank::EntryOp entry);
   LogicalResult emitEntries();
   std::string describeMesh();
@@ -308,10 +309,24 @@ std::string TableEmitter::streams(rank::InputOp input) {
   return ", kStreams, " + std::to_string(input.getStreamsAttr().size());
 }
 
-/// What an input's row says of a label that no loss counts.
-static std::string uncounted(rank::InputOp input) {
+/// What an input's row says of a label that no loss counts, and of how long samples are.
+static std::string labelsAndLength(rank::InputOp input) {
   auto label = input->getAttrOfType<IntegerAttr>("uncounted");
-  return label ? ", nullptr, 0, " + std::to_string(label.getInt()) : "";
+  auto program = input->getParentOfType<rank::ProgramOp>();
+  bool isOneDim = program->hasAttr(rank::kDim) && input.getBufferType().getShape().size() == 2 &&
+                  llvm::any_of(program.getOps<rank::EntryOp>(), [&](rank::EntryOp entry) {
+                    auto at = llvm::find(entry.getInputs(), input.getSymNameAttr());
+                    return entry.trains() && at != entry.getInputs().end() &&
+                           cast<TypeAttr>((*entry.getTypes())[at - entry.getInputs().begin()]) != input.getTypeAttr();
+                  });
+  StringRef teller = !isOneDim                                        ? ""
+                     : input.getSymName().ends_with("attention_mask") ? "kPresence"
+                     : label                                          ? "kLabels"
+                                                                      : "";
+  std::string text = label ? ", nullptr, 0, " + std::to_string(label.getInt()) : "";
+  if (teller.empty())
+    return text;
+  return (text.empty() ? ", nullptr, 0, INT64_MIN" : text) + ", hycrt::LengthTeller::" + teller.str();
 }
 
 /// Without the samples, which come first; of a program that trains nothing an input may be a scalar.
@@ -326,7 +341,7 @@ void TableEmitter::emitInputs() {
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
                    ", hycrt::InputSource::" + sourceName(input).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
-                   ", " + braced(sampleShapeOf(input)) + streams(input) + uncounted(input) + "}");
+                   ", " + braced(sampleShapeOf(input)) + streams(input) + labelsAndLength(input) + "}");
   table("InputDesc", "kInputs", rows);
 }
 
@@ -441,24 +456,49 @@ SmallVector<std::string> TableEmitter::inputsOf(rank::EntryOp entry) {
 /// An entry's own tables; gives its row.
 std::string TableEmitter::emitEntry(StringRef name, ArrayAttr instructions, rank::EntryOp entry) {
   StringRef prefix = entry ? name : StringRef();
+  const bool trains = !entry || entry.trains(), updatesApart = entry && !trains;
   emitSchedule(instructions, entry);
   emitDispatcher(dist::InstructionKind::forward, prefix);
-  if (!entry)
+  if (trains)
     emitDispatcher(dist::InstructionKind::backward, prefix);
   SmallVector<std::string> inputs = inputsOf(entry);
   if (!inputs.empty())
     os << "constexpr int " << tableName("kInputsOf", entry) << "[] = {" << llvm::join(inputs, ", ")
        << "};  // rows of kInputs\n\n";
+  if (entry && trains)
+    emitSamples(entry);
   std::string row = "{.name = " + quoted(name);
   auto field = [&](StringRef field, const std::string &value) { row += (",\n     ." + field + " = " + value).str(); };
   field("inputs", inputs.empty() ? "{}" : tableName("kInputsOf", entry));
   field("transferUses", tableUse("TransferUse", tableName("kTransferUses", entry)));
   field("schedule", tableName("kSchedule", entry));
   field("forward", dispatcher(dist::InstructionKind::forward, prefix));
-  field("backward", entry ? "nullptr" : dispatcher(dist::InstructionKind::backward, prefix));
-  field("reduce", runnerName(rank::functionName(dist::InstructionKind::reduce, 0, prefix)));
-  field("apply", entry ? "nullptr" : "runApply");
+  field("backward", trains ? dispatcher(dist::InstructionKind::backward, prefix) : "nullptr");
+  field("reduce", runnerName(rank::functionName(dist::InstructionKind::reduce, 0, updatesApart ? prefix : "")));
+  field("apply", updatesApart ? "nullptr" : "runApply");
+  if (auto dim = program->getAttrOfType<StringAttr>(rank::kDim); dim && trains) {
+    field("dim", quoted(dim));
+    field("size", std::to_string(entry ? entry.getSize() : program->getAttrOfType<IntegerAttr>(rank::kSize).getInt()));
+  }
+  if (entry && trains && !inputs.empty())
+    field("samples", tableName("kSamplesOf", entry));
   return row + "}";
+}
+
+/// What an entry of a smaller size reads of its inputs, in the order of their rows.
+void TableEmitter::emitSamples(rank::EntryOp entry) {
+  SmallVector<std::string> samples;
+  for (auto input : program.getOps<rank::InputOp>()) {
+    auto at = llvm::find(entry.getInputs(), input.getSymNameAttr());
+    if (at == entry.getInputs().end())
+      continue;
+    Attribute type = (*entry.getTypes())[at - entry.getInputs().begin()];
+    ArrayRef<int64_t> shape = cast<rank::BufferType>(cast<TypeAttr>(type).getValue()).getShape();
+    samples.push_back(braced(shape.empty() ? shape : shape.drop_front()));
+  }
+  if (!samples.empty())
+    os << "constexpr hycrt::Shape " << tableName("kSamplesOf", entry) << "[] = {" << llvm::join(samples, ", ")
+       << "};\n\n";
 }
 
 LogicalResult TableEmitter::emitEntries() {

@@ -1,8 +1,8 @@
 // One rank.program a stage in place of its functions over tensors.
 //
 // The order matters: forward before backward, since it says where saved values lie; and of the chunks of a stage those
-// before that run before, since the first contribution to a gradient overwrites it. The functions of a module that
-// evaluates, inside, come last: numbers and names of training are those it has without them.
+// before that run before, since the first contribution to a gradient overwrites it. The functions of modules inside,
+// which evaluate or train further sizes, come last: numbers and names of training are those it has without them.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Plan/Policies.h"
@@ -24,7 +24,14 @@ struct Lowered {
   int64_t virtualStage;
   FuncOp source;
   rank::FuncOp target;
-  bool ofEvaluation = false;
+  int64_t entry = 0; ///< 0: the stage's schedule; else one more than the place among the modules inside
+};
+
+/// A module inside, and what its functions become.
+struct InnerEntry {
+  ModuleOp module;
+  StringRef name;
+  std::optional<ModelSize> size; ///< none: it evaluates
 };
 
 struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
@@ -34,6 +41,7 @@ struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
       getOperation().emitError("has no dist.mesh; expected a partitioned module (phase 4)");
       return signalPassFailure();
     }
+    findEntries();
     KernelTable kernels(getOperation());
     ModuleSymbols declared(getOperation());
     ExchangeNumbers collectives, tags;
@@ -46,10 +54,16 @@ struct LowerToRank : hyc::impl::LowerToRankBase<LowerToRank> {
   LogicalResult lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared, KernelTable &kernels,
                            ExchangeNumbers &collectives, ExchangeNumbers &tags);
   FailureOr<SmallVector<Lowered>> findFunctions(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared);
-  LogicalResult findEvaluation(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
-                               SmallVectorImpl<Lowered> &functions);
+  void findEntries();
+  LogicalResult findInside(size_t index, int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
+                           SmallVectorImpl<Lowered> &functions);
+  LogicalResult verifySharedUpdate(InnerEntry entry, int64_t stage, const ModuleSymbols &declared);
+  LogicalResult beginEntry(int64_t entry, int64_t stage, ProgramTables &tables);
+  void noteSize(rank::ProgramOp program);
   static dist::ScheduleOp scheduleOf(ModuleOp module, int64_t stage);
   void eraseTensors();
+
+  SmallVector<InnerEntry> inside;
 };
 
 dist::ScheduleOp LowerToRank::scheduleOf(ModuleOp module, int64_t stage) {
@@ -102,34 +116,74 @@ FailureOr<SmallVector<Lowered>> LowerToRank::findFunctions(int64_t stage, dist::
   functions.push_back({InstructionKind::apply, 0, {}, {}});
   for (Lowered &function : functions) {
     std::string name = dist::functionName(function.kind, mesh.getChunk(stage, function.virtualStage));
-    function.source = declared.lookupFunction(name, /*ofEvaluation=*/false);
+    function.source = declared.lookupFunction(name, /*entry=*/"");
     if (!function.source)
       return getOperation().emitError("has no function @")
              << name << ", expected forward, backward, reduce and apply of each stage";
   }
-  if (failed(findEvaluation(stage, mesh, declared, functions)))
-    return failure();
+  for (size_t index = 0; index < inside.size(); ++index)
+    if (failed(findInside(index, stage, mesh, declared, functions)))
+      return failure();
   return functions;
 }
 
-/// Behind those of training, the forward and reduce functions of the module that evaluates, where there is one.
-LogicalResult LowerToRank::findEvaluation(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
-                                          SmallVectorImpl<Lowered> &functions) {
+void LowerToRank::findEntries() {
+  inside.clear();
+  if (ModuleOp evaluation = evaluationOf(getOperation()))
+    inside.push_back({evaluation, kEvaluate, std::nullopt});
+  for (ModuleOp size : sizesInside(getOperation()))
+    inside.push_back({size, *size.getSymName(), sizeOf(size)});
+}
+
+/// Behind those of training, the functions of a module inside: forward and reduce of one that evaluates, forward and
+/// backward of a further size, which reduces and applies as the largest does.
+LogicalResult LowerToRank::findInside(size_t index, int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
+                                      SmallVectorImpl<Lowered> &functions) {
   using dist::InstructionKind;
-  ModuleOp evaluation = evaluationOf(getOperation());
-  if (!evaluation)
-    return success();
+  InnerEntry entry = inside[index];
   auto add = [&](InstructionKind kind, int64_t virtualStage) -> LogicalResult {
     std::string name = dist::functionName(kind, mesh.getChunk(stage, virtualStage));
-    FuncOp source = declared.lookupFunction(name, /*ofEvaluation=*/true);
-    functions.push_back({kind, virtualStage, source, {}, /*ofEvaluation=*/true});
+    FuncOp source = declared.lookupFunction(name, entry.name);
+    functions.push_back({kind, virtualStage, source, {}, static_cast<int64_t>(index) + 1});
     return source ? success()
-                  : evaluation.emitError("has no function @") << name << ", expected forward and reduce of each stage";
+                  : entry.module.emitError("has no function @")
+                        << name << ", expected " << (entry.size ? "forward, backward" : "forward")
+                        << ", reduce and apply of each stage";
   };
-  for (int64_t k = 0, count = mesh.getVirtualStages(); k < count; ++k)
+  int64_t virtualStages = mesh.getVirtualStages();
+  for (int64_t k = 0; k < virtualStages; ++k)
     if (failed(add(InstructionKind::forward, k)))
       return failure();
-  return add(InstructionKind::reduce, 0);
+  if (!entry.size)
+    return add(InstructionKind::reduce, 0);
+  for (int64_t k = virtualStages; k-- > 0;)
+    if (failed(add(InstructionKind::backward, k)))
+      return failure();
+  return verifySharedUpdate(entry, stage, declared);
+}
+
+/// Gradients have the shapes of parameters, so what becomes of them is the same whatever the size.
+LogicalResult LowerToRank::verifySharedUpdate(InnerEntry entry, int64_t stage, const ModuleSymbols &declared) {
+  using dist::InstructionKind;
+  for (InstructionKind kind : {InstructionKind::reduce, InstructionKind::apply}) {
+    std::string name = dist::functionName(kind, stage);
+    FuncOp own = declared.lookupFunction(name, entry.name), largest = declared.lookupFunction(name, "");
+    if (own && OperationEquivalence::isEquivalentTo(own, largest, OperationEquivalence::IgnoreLocations))
+      continue;
+    return entry.module.emitError("its @") << name << " is not that of the largest size, which both would run; compile "
+                                           << entry.size->dim << " with one size, the largest";
+  }
+  return success();
+}
+
+/// What is lowered from here on is the entry's.
+LogicalResult LowerToRank::beginEntry(int64_t entry, int64_t stage, ProgramTables &tables) {
+  InnerEntry begun = inside[entry - 1];
+  dist::ScheduleOp schedule = scheduleOf(begun.module, stage);
+  if (!schedule)
+    return begun.module.emitError("has no dist.schedule of stage ") << stage << ", expected one for each stage";
+  tables.beginEntry(begun.name, schedule.getInstructions(), begun.size);
+  return success();
 }
 
 /// Whether a forward function changes tensors of the model: it then computes as the model trains, and not as it is
@@ -140,13 +194,21 @@ bool writesBuffer(FuncOp forward) {
                       [&](WriteOp write) { return module.lookupSymbol<ParamOp>(write.getTargetAttr()) != nullptr; });
 }
 
+/// Of which size the stage's schedule is, where entries are of others.
+void LowerToRank::noteSize(rank::ProgramOp program) {
+  std::optional<ModelSize> size = sizeOf(getOperation());
+  if (!size || sizesInside(getOperation()).empty())
+    return;
+  Builder builder(&getContext());
+  program->setAttr(rank::kDim, builder.getStringAttr(size->dim));
+  program->setAttr(rank::kSize, builder.getI64IntegerAttr(size->size));
+}
+
 LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
                                       KernelTable &kernels, ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
   dist::ScheduleOp schedule = scheduleOf(module, stage);
-  ModuleOp evaluation = evaluationOf(module);
-  dist::ScheduleOp evaluates = evaluation ? scheduleOf(evaluation, stage) : schedule;
-  if (!schedule || !evaluates)
+  if (!schedule)
     return module.emitError("has no dist.schedule of stage ")
            << stage << ", expected one for each of " << mesh.getStages() << " stages";
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -169,31 +231,33 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
     return failure();
   declareStates(module, tables, sources, *keepsFrozenMasters);
   if (llvm::any_of(*functions, [](const Lowered &function) {
-        return function.kind == dist::InstructionKind::forward && !function.ofEvaluation &&
-               writesBuffer(function.source);
+        return function.kind == dist::InstructionKind::forward && function.entry == 0 && writesBuffer(function.source);
       }))
     program->setAttr("writes_buffers", builder.getUnitAttr());
+  noteSize(program);
+  auto abandon = [&] {
+    for (Lowered &made : *functions)
+      if (made.target)
+        made.target->destroy();
+    return failure();
+  };
+  int64_t current = 0;
   for (Lowered &function : *functions) {
     if (&function == functions->begin() || function.kind != (&function - 1)->kind)
       tables.accumulated.clear();
-    if (function.ofEvaluation && !tables.entry)
-      tables.beginEntry(kEvaluate, evaluates.getInstructions());
+    if (function.entry != current && failed(beginEntry(current = function.entry, stage, tables)))
+      return abandon();
     // Made apart, since the tables still grow at the end of the program.
-    StringRef entry = function.ofEvaluation ? StringRef(kEvaluate) : StringRef();
+    StringRef entry = current > 0 ? inside[current - 1].name : StringRef();
     std::string name = rank::functionName(function.kind, function.virtualStage, entry);
     function.target = rank::FuncOp::create(builder, FuncOp(function.source).getLoc(), name);
     function.target.getBody().emplaceBlock();
     function.target->remove();
-    if (failed(
-            FunctionLowering(tables, function.source, function.target, function.kind, function.virtualStage).run())) {
-      for (Lowered &made : *functions)
-        if (made.target)
-          made.target->destroy();
-      return failure();
-    }
+    if (failed(FunctionLowering(tables, function.source, function.target, function.kind, function.virtualStage).run()))
+      return abandon();
   }
   llvm::stable_sort(*functions, [](const Lowered &a, const Lowered &b) {
-    return std::tuple(a.ofEvaluation, a.kind, a.virtualStage) < std::tuple(b.ofEvaluation, b.kind, b.virtualStage);
+    return std::tuple(a.entry, a.kind, a.virtualStage) < std::tuple(b.entry, b.kind, b.virtualStage);
   });
   for (Lowered &function : *functions)
     program.getBody().front().push_back(function.target);

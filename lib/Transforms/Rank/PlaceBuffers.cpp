@@ -106,6 +106,7 @@ private:
   dist::ScheduleOp schedule;
   SymbolTable symbols;
   SmallVector<rank::FuncOp> functions;
+  SmallVector<bool> isForward; // of functions
   SmallVector<FunctionExecution> executions;
   SmallVector<SmallVector<Operation *>> ops; // of functions, by position; those that place nothing stay
   SmallVector<Temporary> temporaries;
@@ -178,6 +179,7 @@ void ProgramPlacer::readFunctions() {
   for (auto [index, name] : llvm::enumerate(names)) {
     auto func = symbols.lookup<rank::FuncOp>(name);
     functions.push_back(func);
+    isForward.push_back(program.isForward(index));
     account.functions.push_back(describeFunction(func));
     DenseMap<Operation *, int64_t> positions;
     ops.emplace_back();
@@ -222,11 +224,12 @@ void ProgramPlacer::runFunction(int64_t index, int64_t slot) {
     auto &[uses, item] = entry;
     const Span &span = uses.inFunction[index];
     // A record belongs to one chunk: forward makes it where it uses it at all.
-    bool inForward = llvm::any_of(ArrayRef(uses.inFunction).take_front(program.getVirtualStages()),
-                                  [](const Span &other) { return !other.empty(); });
+    bool inForward = false;
+    for (auto [other, use] : llvm::enumerate(uses.inFunction))
+      inForward |= isForward[other] && !use.empty();
     if (!span.empty())
       useRecord(uses, item, slot, now + span.first, now + span.last,
-                !uses.isReceived() && (program.isForward(index) || !inForward));
+                !uses.isReceived() && (isForward[index] || !inForward));
   }
   now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
 }
@@ -466,14 +469,13 @@ void ProgramPlacer::poisonAfter(int64_t function, int64_t position, Value buffer
 
 /// Of records that backward is the last to use; others are sent on from there, or serve another stage's step.
 void ProgramPlacer::poisonRecords() {
-  int64_t pieces = static_cast<int64_t>(program.getVirtualStages());
   for (auto &[name, entry] : records) {
     auto &[uses, item] = entry;
-    int64_t backward = pieces; // by position in ProgramOp::getFunctionNames
-    while (backward < 2 * pieces && uses.inFunction[backward].empty())
+    size_t backward = 0; // by position in ProgramOp::getFunctionNames
+    while (backward < functions.size() && (!program.isBackward(backward) || uses.inFunction[backward].empty()))
       ++backward;
     auto isUsed = [](const Span &span) { return !span.empty(); };
-    if (backward >= 2 * pieces || uses.isSentBackward() ||
+    if (backward >= functions.size() || uses.isSentBackward() ||
         llvm::any_of(ArrayRef(uses.inFunction).drop_front(backward + 1), isUsed))
       continue;
     Operation *last = ops[backward][uses.inFunction[backward].last];

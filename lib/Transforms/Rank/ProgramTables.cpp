@@ -50,10 +50,13 @@ ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const M
     : program(program), mesh(mesh), stage(program.getStage()), kernels(kernels), declared(declared),
       collectives(collectives), tags(tags), builder(program.getBody()) {
   // What comes later has its name for certain; values, which are called as the model's nodes, make way.
-  names.insert(kEvaluate);
+  SmallVector<StringRef> entries = declared.entries();
+  for (StringRef entry : entries)
+    names.insert(entry);
+  entries.push_back("");
   for (StringRef arena : kArenas)
     names.insert(arena);
-  for (StringRef entry : {StringRef(), StringRef(kEvaluate)})
+  for (StringRef entry : entries)
     for (auto kind : {dist::InstructionKind::forward, dist::InstructionKind::backward, dist::InstructionKind::reduce,
                       dist::InstructionKind::apply})
       for (int64_t k = 0, count = mesh.getVirtualStages(); k < count; ++k)
@@ -119,19 +122,45 @@ static StringRef arenaOf(RoleArena arena) {
 }
 
 ModuleSymbols::ModuleSymbols(ModuleOp module) : symbols(module) {
-  if (ModuleOp inside = evaluationOf(module))
-    evaluation.emplace(inside);
+  inside.push_back({kEvaluate, {}});
+  if (ModuleOp evaluation = evaluationOf(module))
+    inside.front().second.emplace(evaluation);
+  for (ModuleOp size : sizesInside(module))
+    inside.push_back({*size.getSymName(), SymbolTable(size)});
   for (auto state : module.getOps<StateOp>())
     if (state.is(StateRole::compute) && state.getParamAttr())
       masters.insert(state.getParamAttr().getAttr());
 }
 
-FuncOp ModuleSymbols::lookupFunction(StringRef name, bool ofEvaluation) const {
-  return dyn_cast_or_null<FuncOp>(ofEvaluation ? evaluation->lookup(name) : symbols.lookup(name));
+Operation *ModuleSymbols::lookup(StringRef name) const {
+  Operation *symbol = symbols.lookup(name);
+  const std::optional<SymbolTable> &evaluation = inside.front().second;
+  return symbol || !evaluation ? symbol : evaluation->lookup(name);
 }
 
-void ProgramTables::beginEntry(StringRef name, ArrayAttr instructions) {
-  entry = added(rank::EntryOp::create(builder, program.getLoc(), name, builder.getStrArrayAttr({}), instructions));
+FuncOp ModuleSymbols::lookupFunction(StringRef name, StringRef entry) const {
+  if (entry.empty())
+    return dyn_cast_or_null<FuncOp>(symbols.lookup(name));
+  for (const auto &[of, table] : inside)
+    if (of == entry && table)
+      return dyn_cast_or_null<FuncOp>(table->lookup(name));
+  return {};
+}
+
+SmallVector<StringRef> ModuleSymbols::entries() const {
+  SmallVector<StringRef> names;
+  for (const auto &[name, table] : inside)
+    names.push_back(name);
+  return names;
+}
+
+void ProgramTables::beginEntry(StringRef name, ArrayAttr instructions, std::optional<ModelSize> size) {
+  entry = added(rank::EntryOp::create(builder, program.getLoc(), name, builder.getStrArrayAttr({}), instructions,
+                                      size ? builder.getStringAttr(size->dim) : StringAttr(), size ? size->size : 0,
+                                      size ? builder.getArrayAttr({}) : ArrayAttr()));
+  // What functions of another entry have made.
+  saved.clear();
+  accumulated.clear();
 }
 
 /// A copy starts from f32 values unless something else is said of them; what is a parameter from values of its own
@@ -211,6 +240,11 @@ rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAtt
     SmallVector<Attribute> names(entry.getInputs().getAsRange<Attribute>());
     names.push_back(input.getSymNameAttr());
     entry.setInputsAttr(builder.getArrayAttr(names));
+    if (ArrayAttr known = entry.getTypesAttr()) {
+      SmallVector<Attribute> types(known.getAsRange<Attribute>());
+      types.push_back(TypeAttr::get(type));
+      entry.setTypesAttr(builder.getArrayAttr(types));
+    }
   }
   return input;
 }

@@ -5,6 +5,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Entry.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -56,19 +57,19 @@ class ModuleSymbols {
 public:
   explicit ModuleSymbols(mlir::ModuleOp module);
 
-  /// What training declares; else what the module of another entry does.
-  mlir::Operation *lookup(llvm::StringRef name) const {
-    mlir::Operation *symbol = symbols.lookup(name);
-    return symbol || !evaluation ? symbol : evaluation->lookup(name);
-  }
-  /// The function of an entry; null if there is none.
-  FuncOp lookupFunction(llvm::StringRef name, bool ofEvaluation) const;
+  /// What training declares; else what the module that evaluates does. Further sizes declare nothing of their own.
+  mlir::Operation *lookup(llvm::StringRef name) const;
+  /// The function of an entry, or of the module itself where `entry` is empty; null if there is none.
+  FuncOp lookupFunction(llvm::StringRef name, llvm::StringRef entry) const;
+  /// Names of the entries that modules inside become, and of the one that evaluates even where there is none.
+  llvm::SmallVector<llvm::StringRef> entries() const;
   /// Whether a parameter is a master beside its copy in the compute type.
   bool isMaster(ParamOp param) const { return masters.contains(param.getSymNameAttr()); }
 
 private:
   mlir::SymbolTable symbols;
-  std::optional<mlir::SymbolTable> evaluation; ///< of the module inside, if there is one
+  /// Of the modules inside, by entry: of the one that evaluates, first, if there is one, and of further sizes.
+  llvm::SmallVector<std::pair<llvm::StringRef, std::optional<mlir::SymbolTable>>> inside;
   llvm::DenseSet<mlir::StringAttr> masters;
 };
 
@@ -113,8 +114,8 @@ public:
 
   /// The name of a transfer's, exchange's or function's entry; empty for what the stage's schedule runs.
   mlir::StringAttr getEntryName() { return entry ? entry.getSymNameAttr() : mlir::StringAttr(); }
-  /// From here on functions are those of this entry, with its inputs.
-  void beginEntry(llvm::StringRef name, mlir::ArrayAttr instructions);
+  /// From here on functions are those of this entry, with its inputs; of a further size it trains that.
+  void beginEntry(llvm::StringRef name, mlir::ArrayAttr instructions, std::optional<ModelSize> size);
 
   rank::ProgramOp program;
   dist::MeshOp mesh;

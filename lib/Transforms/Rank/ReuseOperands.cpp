@@ -101,12 +101,12 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     return llvm::all_of(out.getUsers(), [&](Operation *user) { return !user->isBeforeInBlock(call); });
   }
 
-  /// Of any virtual stage.
+  /// Of any virtual stage and entry.
   bool isBackward(rank::FuncOp func) {
     auto program = func->getParentOfType<rank::ProgramOp>();
-    for (int64_t k = 0, count = program.getVirtualStages(); k < count; ++k)
-      if (func.getSymName() == rank::functionName(dist::InstructionKind::backward, k))
-        return true;
+    for (auto [position, name] : llvm::enumerate(program.getFunctionNames()))
+      if (func.getSymName() == name)
+        return program.isBackward(position);
     return false;
   }
 

@@ -2,6 +2,7 @@
 #include "OptimizerUpdates.h"
 #include "hyc/Support/NamePattern.h"
 #include "hyc/Support/Optimizers.h"
+#include "hyc/Transforms/Train/LossScale.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"

@@ -1,5 +1,6 @@
 // ScaleLoss: the cotangent of the loss becomes the present loss scale, a state, over the micro-batch's positions.
 #include "TrainingState.h"
+#include "hyc/Transforms/Train/LossScale.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -18,7 +19,7 @@ namespace hyc {
 } // namespace hyc
 
 /// Positions whose losses one micro-batch adds up, as a power of two, so that dividing by it loses nothing.
-static double normalizerOf(FuncOp microbatch) {
+static double countPositions(FuncOp microbatch) {
   int64_t positions = 1;
   StateOp tokenCount = findState(microbatch->getParentOfType<ModuleOp>(), StateRole::tokenCount);
   for (auto accumulate : microbatch.getOps<AccumulateOp>()) {
@@ -73,8 +74,8 @@ private:
     auto type = RankedTensorType::get({}, builder.getF32Type());
     StateOp scale = StateMaker(getOperation()).create(StateRole::lossScale, type);
     scale.setInitAttr(FillAttr::get(&getContext(), builder.getF64FloatAttr(initialScale)));
-    double normalizer = normalizerOf(function);
-    scale->setAttr(kNormalizer, builder.getF64FloatAttr(normalizer));
+    double divisor = normalizer > 0 ? normalizer : countPositions(function);
+    scale->setAttr(kNormalizer, builder.getF64FloatAttr(divisor));
 
     std::string id = getId(seed).str();
     auto named = [&](auto op, const Twine &suffix) {
@@ -83,7 +84,7 @@ private:
       return op->getResult(0);
     };
     Value read = named(ReadOp::create(builder, loc, type, FlatSymbolRefAttr::get(scale)), ".scale");
-    auto reciprocal = DenseElementsAttr::get(type, static_cast<float>(1 / normalizer));
+    auto reciprocal = DenseElementsAttr::get(type, static_cast<float>(1 / divisor));
     Value share = named(ConstantOp::create(builder, loc, type, cast<ElementsAttr>(reciprocal)), ".share");
     Value scaled = named(MulOp::create(builder, loc, read, share), "");
     scaled.getDefiningOp()->setAttr(kLossSeed, builder.getUnitAttr());

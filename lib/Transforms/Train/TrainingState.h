@@ -27,8 +27,6 @@ inline constexpr llvm::StringLiteral kQuantized = "hyc.quantized", kQuantizedInp
                                      kQuantizedInputsFirst = "hyc.quantized_inputs_first";
 /// Of a composite op that the plan wants decomposed.
 inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
-/// Of the state of role "loss_scale": the cotangent of the loss is the scale divided by this.
-inline constexpr llvm::StringLiteral kNormalizer = "hyc.normalizer";
 
 /// The function called `name`, or null after a diagnostic on the module that names the pass to run first.
 FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef hint);

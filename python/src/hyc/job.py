@@ -7,7 +7,7 @@ import html
 import json
 import os
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import datasets, settings, tools, tracing, weights
@@ -148,6 +148,7 @@ def compile(
     loss: str | None = None,
     config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
+    lengths: Sequence[int] | None = None,
     **keywords: Any,
 ) -> Job:
     """Compiles a model to native programs that train it on any mesh of ranks.
@@ -162,6 +163,9 @@ def compile(
     micro_batch=4, lr=3e-4, zero=3, device_memory="24GiB", dim={"seq": 512}. `output` keeps the programs in a folder, and the
     traced model beside it as OUTPUT.pt2; without it both are temporary, as long as the job is.
 
+    `lengths` are several sizes of a traced model's samples, as [128, 256, 512], for the dimension that sample_inputs' first tensor
+    has second: each step is run at the smallest that its samples fit in (docs/sizes.md). Of a path dim={"seq": [128, 512]} says it.
+
     TraceError names the line of the model that cannot be traced; what hyc-compile refuses is the exception of its kind.
     """
     keeps = temporary_folder()
@@ -171,6 +175,8 @@ def compile(
     inputs: tuple[str, ...] = ()
     if isinstance(model, (str, os.PathLike)):
         source = os.fspath(model)
+        if lengths is not None:
+            raise UsageError('lengths are given with a path, expected dim={"seq": [128, 512]}, by the dimension\'s name')
         if sample_inputs is not None:
             raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
     else:
@@ -182,7 +188,10 @@ def compile(
         archive.parent.mkdir(parents=True, exist_ok=True)
         # Said wrong, settings cost no export.
         settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
-        traced = tracing.trace(model, sample_inputs, archive)
+        open_length = None if lengths is None else tracing.length_of(sample_inputs)
+        traced = tracing.trace(model, sample_inputs, archive, open_length)
+        if lengths is not None:
+            keywords["dim"] = {traced.length: [int(length) for length in lengths]}
         source, inputs, names = str(archive), traced.inputs, weights.Names.of(model)
     keywords["loss"] = loss
     arguments = [source, *_config_argument(config, scratch)]

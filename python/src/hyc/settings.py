@@ -84,8 +84,9 @@ def _word(keyword: str, option: Option, value: object) -> str:
 
 
 def _words(keyword: str, option: Option, value: object) -> list[str]:
-    if option.is_list and isinstance(value, Mapping):  # dim={"seq": 512}
-        value = [f"{name}={number}" for name, number in value.items()]
+    if option.is_list and isinstance(value, Mapping):  # dim={"seq": 512}, or {"seq": [128, 512]}
+        several = {name: size if isinstance(size, (list, tuple)) else [size] for name, size in value.items()}
+        value = [f"{name}={','.join(map(str, sizes))}" for name, sizes in several.items()]
     if option.is_list and isinstance(value, Iterable) and not isinstance(value, str):
         return [_word(keyword, option, each) for each in value]
     return [_word(keyword, option, value)]

@@ -24,6 +24,7 @@ class Traced:
     path: pathlib.Path
     inputs: tuple[str, ...]  # by which data sets name them, in the order of forward's arguments
     has_dynamic_batch: bool
+    length: str = ""  # what torch calls the dimension of the samples' length, where that was left open
 
 
 def to_arguments(sample_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -45,6 +46,17 @@ def _batch_size(leaves: Sequence[Any], torch: Any) -> int:
     )
 
 
+def length_of(sample_inputs: Any) -> int:
+    """The size of dimension 1 of the first tensor that has one: of language models the sequence."""
+    import torch
+
+    leaves = torch.utils._pytree.tree_leaves(to_arguments(sample_inputs))
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor) and leaf.dim() > 1:
+            return int(leaf.shape[1])
+    raise UsageError("sample_inputs holds no tensor of two dimensions, expected samples whose length may differ")
+
+
 def _widened(arguments: Any, torch: Any) -> Any:
     """A batch of one as one of two: torch.export takes a size of 1 for a constant of the model."""
     leaves = torch.utils._pytree.tree_leaves(arguments)
@@ -58,14 +70,15 @@ def _widened(arguments: Any, torch: Any) -> Any:
     return torch.utils._pytree.tree_map(twice, arguments)
 
 
-def _dynamic_shapes(arguments: Any, dimension: Any, torch: Any) -> Any:
-    """For torch.export: `dimension` for dimension 0 of whatever has the batch's size there."""
+def _dynamic_shapes(arguments: Any, dimension: Any, length: int | None, torch: Any) -> Any:
+    """For torch.export: `dimension` for dimension 0 of whatever has the batch's size there, and for others of size `length`."""
     size = _batch_size(torch.utils._pytree.tree_leaves(arguments), torch)
 
     def shape_of(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return None
-        return {0: dimension} if leaf.dim() > 0 and leaf.shape[0] == size else {}
+        shape = {0: dimension} if leaf.dim() > 0 and leaf.shape[0] == size else {}
+        return shape | {dim: dimension for dim in range(1, leaf.dim()) if leaf.shape[dim] == length}
 
     return torch.utils._pytree.tree_map(shape_of, arguments)
 
@@ -154,8 +167,8 @@ def _mismatch(error: BaseException, model: torch.nn.Module, arguments: Any) -> N
         raise DataError(f"sample_inputs do not fit {type(model).__name__}.forward: {wrong}") from error
 
 
-def _exported(model: torch.nn.Module, arguments: Any, torch: Any) -> tuple[Any, bool]:
-    """The exported program, and whether its batch is dynamic."""
+def _exported(model: torch.nn.Module, arguments: Any, length: int | None, torch: Any) -> tuple[Any, bool]:
+    """The exported program, and whether its batch is dynamic; so is `length`, then, or it is an error."""
     wide = _widened(arguments, torch)
 
     def export(inputs: Any, dimension: Any) -> Any:
@@ -163,14 +176,14 @@ def _exported(model: torch.nn.Module, arguments: Any, torch: Any) -> tuple[Any, 
         inputs = torch.utils._pytree.tree_map(
             lambda leaf: leaf.detach() if isinstance(leaf, torch.Tensor) else leaf, inputs
         )
-        shapes = None if dimension is None else _shapes_by_argument(model, inputs, dimension, torch)
+        shapes = None if dimension is None else _shapes_by_argument(model, inputs, dimension, length, torch)
         return torch.export.export(model, inputs[0], inputs[1], dynamic_shapes=shapes, strict=False)
 
     try:
         return export(wide, torch.export.Dim.DYNAMIC), True
     except Exception as error:
         _mismatch(error, model, arguments)
-        if not _is_batch_fixed(error, torch):
+        if length is not None or not _is_batch_fixed(error, torch):
             raise _located(error, torch) from error
     try:
         return export(arguments, None), False
@@ -178,11 +191,26 @@ def _exported(model: torch.nn.Module, arguments: Any, torch: Any) -> tuple[Any, 
         raise _located(error, torch) from error
 
 
-def _shapes_by_argument(model: torch.nn.Module, inputs: Any, dimension: Any, torch: Any) -> Any:
+def _length_of(exported: Any, torch: Any) -> str:
+    """What torch calls the dimension, other than the first, that was left open."""
+    found = set()
+    for node in exported.graph.nodes:
+        value = node.meta.get("val") if node.op == "placeholder" else None
+        if node.name in exported.graph_signature.user_inputs and isinstance(value, torch.Tensor):
+            found |= {str(size) for size in value.shape[1:] if isinstance(size, torch.SymInt)}
+    if len(found) != 1:
+        raise DataError(
+            f"the model's inputs have {len(found)} dimensions of lengths ({', '.join(sorted(found))}), expected one; "
+            "compile with one length"
+        )
+    return found.pop()
+
+
+def _shapes_by_argument(model: torch.nn.Module, inputs: Any, dimension: Any, length: int | None, torch: Any) -> Any:
     """As torch.export wants them: by the names of forward's arguments."""
     import inspect
 
-    positional, named = _dynamic_shapes(inputs, dimension, torch)
+    positional, named = _dynamic_shapes(inputs, dimension, length, torch)
     signature = inspect.signature(model.forward)
     try:
         return dict(signature.bind(*positional, **named).arguments) | {
@@ -203,18 +231,19 @@ def _drop_stack_traces(exported: Any, torch: Any) -> None:
             node.meta.pop("stack_trace", None)
 
 
-def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path) -> Traced:
+def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length: int | None = None) -> Traced:
     """Writes the archive of `model`, as it is called with `sample_inputs`, to `path`.
 
-    The first dimension is left open where the model lets it; every other has the size that the samples have. The model is
-    traced in the mode that it is in: after `model.train()` hyc drops out where it does.
+    The first dimension is left open where the model lets it, and those of size `length`, which the model has to let; every other
+    has the size that the samples have. The model is traced in the mode that it is in: after `model.train()` hyc drops out where it
+    does.
     """
     import torch
 
     arguments = to_arguments(sample_inputs)
     with _without_cache(model):
-        exported, is_dynamic = _exported(model, arguments, torch)
+        exported, is_dynamic = _exported(model, arguments, length, torch)
     names = tuple(str(name) for name in exported.graph_signature.user_inputs if isinstance(name, str))
     _drop_stack_traces(exported, torch)
     torch.export.save(exported, str(path))
-    return Traced(path, names, is_dynamic)
+    return Traced(path, names, is_dynamic, "" if length is None else _length_of(exported, torch))

@@ -10,7 +10,7 @@ import os
 import pathlib
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -68,14 +68,15 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
     """A drop-in for transformers.Trainer.
 
     Takes what that takes, and flags of hyc-compile as keywords: tp=2, dp=2, zero=3, recompute="layer". `sequence` is the length
-    that samples are padded to; by default the longest there is, in steps of 8. per_device_train_batch_size is a rank's
+    that samples are padded to; by default the longest there is, in steps of 8. Of several, as [128, 256, 512], each step takes the
+    smallest that its samples fit in. per_device_train_batch_size is a rank's
     micro-batch: a step has per_device_train_batch_size × gradient_accumulation_steps × dp samples.
     """
 
-    def __init__(self, *arguments: Any, sequence: int | None = None, **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, sequence: int | Sequence[int] | None = None, **keywords: Any) -> None:
         flags = settings.of_compile()
         self._flags = {name: keywords.pop(name) for name in list(keywords) if name in flags}
-        self._sequence = sequence
+        self._sequences = [sequence] if isinstance(sequence, int) else list(sequence or [])
         self.job: Job | None = None
         super().__init__(*arguments, **keywords)
 
@@ -101,7 +102,8 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         loss = flags.pop("loss", None) or ("causal_lm" if is_causal else "cross_entropy")
         keeps = temporary_folder()
         self.model.to("cpu")
-        self.job = compile_model(self.model, example, loss=loss, config=config, **flags)
+        lengths = self._sequences if is_causal and len(set(self._sequences)) > 1 else None
+        self.job = compile_model(self.model, example, loss=loss, config=config, lengths=lengths, **flags)
         path = pathlib.Path(keeps.name) / "data.safetensors"
         writer = datasets.SampleWriter(path, len(samples), samples[0])
         for sample in samples:
@@ -239,7 +241,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         longest = max(len(sample["input_ids"]) for sample in samples)
         positions = [getattr(self.model.config, key) for key in _LENGTHS if getattr(self.model.config, key, None)]
         most = min(positions, default=longest)
-        sequence = self._sequence or min(most, -(-longest // 8) * 8)
+        sequence = max(self._sequences, default=0) or min(most, -(-longest // 8) * 8)
         if longest > sequence:
             raise DataError(
                 f"the longest sample has {longest} tokens, expected at most {sequence}; cut samples, or give sequence="

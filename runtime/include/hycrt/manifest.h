@@ -108,6 +108,8 @@ struct Manifest {
   bool evaluates = false;          // the programs tell a loss and train nothing
   bool evaluatesBeside = false;    // they train, and have an entry that tells a loss
   std::optional<Adapter> adapter;  // what they train
+  std::string dim;                 // of which they train several sizes; empty: none
+  std::vector<int64_t> sizes;      // these, ascending
   DataKind data = DataKind::kNothing;
   std::string march;                      // what programs for CPUs were compiled for
   std::vector<std::string> instructions;  // that they may use

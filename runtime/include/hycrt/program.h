@@ -10,6 +10,7 @@
 #define HYCRT_PROGRAM_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "hycrt/collective_kind.h"
 #include "hycrt/mesh.h"
@@ -186,6 +187,13 @@ enum class InputSource : uint8_t {
   kPresence,       // 1 for each token
 };
 
+// How an input of a program of several sizes (Entry::size) tells the place up to which a sample reaches.
+enum class LengthTeller : uint8_t {
+  kNone,
+  kLabels,    // the last number that is not `uncounted`
+  kPresence,  // the last that is not 0
+};
+
 // A model input that this stage reads, in one entry or several. Before any forward or backward instruction of a
 // micro-batch the runtime sees to it that `buffer` holds that micro-batch: B samples, row-major. Data that is given
 // sample by sample feeds tokens and labels too, by their names.
@@ -199,6 +207,7 @@ struct InputDesc {
   const uint64_t* streams = nullptr;  // kRandomKeys: stableKey of the id of each op that draws
   int64_t streamCount = 0;
   int64_t uncounted = INT64_MIN;  // kSamples: what stands where `bound` says nothing, a label that no loss counts
+  LengthTeller tells = LengthTeller::kNone;  // of one dimension then, that of the sizes
 };
 
 // Global batch = samples * microBatches * D, D being the size of Mesh::batch. Sample i of micro-batch m at the
@@ -310,6 +319,14 @@ struct Entry {
   void (*backward)(Context&, const Call&);      // null, as apply, where the schedule has none
   void (*reduce)(Context&);                     // gradients to their totals, lossSum and tokenCount too
   void (*apply)(Context&, float learningRate);  // norm, clip, update
+
+  // Of a program whose entries train several sizes of one dimension of its inputs: that dimension, and this entry's
+  // size. The first entry is of the largest, and only those that train have one.
+  const char* dim = nullptr;
+  int64_t size = 0;
+  // Of a smaller size, for each of `inputs`: what of a sample it reads, the beginning along each dimension. The input's
+  // buffer then holds samples of this shape. Empty: all of each.
+  Table<Shape> samples = {};
 };
 
 inline constexpr char kTrainEntry[] = "train", kEvaluateEntry[] = "evaluate";
@@ -344,6 +361,9 @@ struct Program {
   // Whether a forward or backward exchanges over Mesh::batch, so that all its coordinates make the same number of them.
   bool meetsInMicroBatches = false;
 };
+
+// The entries that train, the smallest size first; of a program without sizes its first entry, whatever that does.
+std::vector<const Entry*> sizesOf(const Program& program);
 
 // Null: the program has no entry of that name.
 const Entry* findEntry(const Program& program, const char* name);

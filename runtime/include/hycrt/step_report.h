@@ -18,7 +18,8 @@ namespace hycrt {
 struct StepRecord {
   int64_t step = 0;  // from 1
   int64_t steps = 0;
-  double loss = 0;  // mean over the tokens counted in the global batch
+  int64_t size = 0;  // that the step was run at, of a program of several sizes; 0: there is one
+  double loss = 0;   // mean over the tokens counted in the global batch
   double gradNorm = 0;
   double learningRate = 0;
   std::optional<double> momentum;  // where it cycles
@@ -41,9 +42,10 @@ struct StepRecord {
 
 // {"step":1,"steps":20,"loss":…,"grad_norm":…,"lr":…,"ms":…,"tokens_per_s":…,"eta_s":…,"exchange_ms":…,
 // "late_ms":…,"late_rank":…,"resident_bytes":…,"planned_bytes":…} without a line end; after "lr"
-// "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale. Numbers are the
-// shortest that read back as the same double; an evaluation has "perplexity", e to the loss, for "grad_norm" and "lr",
-// and "accuracy" where it is known; one between steps has {"step":…,"steps":…,"evaluate_loss":…,
+// "momentum" where it cycles, and at the end `"loss_scale":65536.0,"skipped":0` with a loss scale and "size" where
+// there are several. Numbers are the shortest that read back as the same double; an evaluation has "perplexity", e to
+// the loss, for "grad_norm" and "lr", and "accuracy" where it is known; one between steps has
+// {"step":…,"steps":…,"evaluate_loss":…,
 // "evaluate_perplexity":…,"evaluate_accuracy":…,"evaluate_batches":…,"ms":…,"tokens_per_s":…}, so that "loss" stays
 // training's. Samples that are no sequences, images among them, have "samples_per_s" for "tokens_per_s". A value that
 // is not finite is null, since JSON has no word for it.

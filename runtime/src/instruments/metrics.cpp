@@ -94,6 +94,9 @@ const Metric<StepRecord> kStepMetrics[] = {
     {"skipped", "skipped_steps", "hyc_skipped_steps", "", 1, true, kGauge,
      "Steps whose update did not happen, since their gradients overflowed", [](Step r) { return r.lossScale != 0; },
      [](Step r) { return static_cast<double>(r.skipped); }},
+    {"size", "size", "hyc_step_size", "", 1, true, kGauge,
+     "Size of the dimension that the step was run at, where the programs have several (--dim seq=128,256)",
+     [](Step r) { return r.size > 0; }, [](Step r) { return static_cast<double>(r.size); }},
 };
 
 using Totals = const RunTotals&;

@@ -33,6 +33,9 @@ class Dataset {
   // What besides the number of samples and whether they are shuffled decides which one an item is; empty: nothing.
   virtual std::string arrangement() const { return order_ == WindowOrder::kByDocument ? "by document" : ""; }
 
+  // Whether every sample fills the sequence, as windows of tokens do.
+  virtual bool isOfOneLength() const { return false; }
+
   // Whether indices are within what `input` indexes, as far as can be told without long work; `read` tells of the rest.
   virtual Status checkIndices(const InputDesc& input) = 0;
 

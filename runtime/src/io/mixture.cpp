@@ -102,6 +102,10 @@ std::string Mixture::arrangement() const {
   return text;
 }
 
+bool Mixture::isOfOneLength() const {
+  return std::all_of(data_.begin(), data_.end(), [](const auto& data) { return data->isOfOneLength(); });
+}
+
 Status Mixture::checkIndices(const InputDesc& input) {
   for (const auto& source : data_) HYCRT_RETURN_IF_ERROR(source->checkIndices(input));
   return {};

@@ -37,6 +37,7 @@ class Mixture : public Dataset {
 
   int64_t sampleCount() const override { return sampleCount_; }
   std::string arrangement() const override;
+  bool isOfOneLength() const override;
   Status checkIndices(const InputDesc& input) override;
   Status read(uint64_t item, uint64_t seed, const InputDesc& input, std::byte* to) override;
 

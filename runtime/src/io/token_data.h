@@ -23,6 +23,7 @@ class TokenData : public Dataset {
                                                WindowOrder order);
 
   int64_t sampleCount() const override { return file_.windowCount(); }
+  bool isOfOneLength() const override { return true; }
   Status checkIndices(const InputDesc& input) override;
   Status read(uint64_t item, uint64_t seed, const InputDesc& input, std::byte* to) override;
 

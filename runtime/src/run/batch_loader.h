@@ -5,6 +5,9 @@
 // disk only where that is slower than the computation. What is read is decided by (seed, step, micro-batch) alone, and
 // is the same without the thread.
 //
+// Of a program of several sizes samples are read as the largest has them, and the step's size takes the beginning of
+// each.
+//
 // Threading: members are the owner's; the data set is the thread's from fill() to the next.
 #ifndef HYCRT_SRC_RUN_BATCH_LOADER_H_
 #define HYCRT_SRC_RUN_BATCH_LOADER_H_
@@ -41,6 +44,12 @@ class BatchLoader {
   // From here on a thread reads ahead. Without memory or a thread for it everything is as before.
   void readAhead();
 
+  // Of several sizes: the place up to which the samples that this rank reads of step `step` reach, by the inputs that
+  // tell it; less than 0: none of them does.
+  Result<int64_t> lengthOf(int64_t step);
+  // From here on the input buffers take samples of this entry's size.
+  void takeSize(const Entry& entry) { size_ = &entry; }
+
   // Fills the input buffers (their images, of programs for GPUs) with a micro-batch of the step that the context is at.
   // An error of the data comes where the micro-batch is asked for that has it.
   Status fill(int64_t microBatch);
@@ -53,8 +62,14 @@ class BatchLoader {
 
   std::byte* roomOf(size_t input) { return room_.data() + offsets_[input]; }
   int64_t bytesOf(const InputDesc& input) const;
-  Status read(const Place& place, bool ahead);
+  Status read(const Place& place, bool toRoom);
   Status readInput(const InputDesc& input, const Place& place, std::byte* to);
+  uint64_t itemOf(const Place& place, int64_t sample) const;
+  void makeRoom();
+  // Whether the steps of the entry may be of smaller sizes.
+  bool hasSizes() const { return entry_.size > 0; }
+  Result<int64_t> measure(int64_t step);
+  void copyFromRoom();
   Place after(const Place& place) const;
   void run();
 
@@ -64,7 +79,12 @@ class BatchLoader {
   BatchShares shares_;
   int64_t itemShift_ = 0;
   std::vector<int64_t> order_;  // micro-batches as a step asks for them
+  int64_t microBatches_ = 0;    // of a step that this rank takes, from 0
   size_t next_ = 0;             // the position in it of what fill() will be asked for, as far as is known
+
+  const Entry* size_;           // whose samples the input buffers take
+  std::vector<std::byte> row_;  // of one sample of an input that tells its length
+  int64_t measuredStep_ = -1, measured_ = -1;
 
   std::vector<std::byte> room_;
   std::vector<int64_t> offsets_;

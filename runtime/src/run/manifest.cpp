@@ -55,7 +55,7 @@ class Reader {
     ObjectReader object(
         root_, file_, "",
         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path", "learning_rate",
-         "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes", "cpu"});
+         "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes", "cpu", "dim"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -88,6 +88,7 @@ class Reader {
       }
     }
     if (root_.contains("adapter")) HYCRT_RETURN_IF_ERROR(readAdapter(root_["adapter"]));
+    if (root_.contains("dim")) HYCRT_RETURN_IF_ERROR(readDim(root_["dim"]));
     if (root_.contains("data")) {
       const bool tokens = root_["data"] == "tokens";
       if (!tokens && root_["data"] != "samples") return error("/data", "expected tokens, samples, or no such key");
@@ -103,6 +104,22 @@ class Reader {
  private:
   Status error(const std::string& path, const std::string& what) {
     return dataError(file_ + ": " + path + ": " + what);
+  }
+
+  Status readDim(const json& value) {
+    ObjectReader object(value, file_, "/dim", {"name", "sizes"});
+    manifest_.dim = object.text("name");
+    const json* sizes = object.array("sizes");
+    HYCRT_RETURN_IF_ERROR(object.status());
+    for (const json& size : *sizes) {
+      const int64_t number = size.is_number_unsigned() && size <= int64_t{1} << 31 ? size.get<int64_t>() : 0;
+      if (number <= (manifest_.sizes.empty() ? 0 : manifest_.sizes.back())) {
+        return error("/dim/sizes", "expected numbers from 1 to 2^31, each more than the one before");
+      }
+      manifest_.sizes.push_back(number);
+    }
+    if (manifest_.dim.empty() || manifest_.sizes.size() < 2) return error("/dim", "expected a name and two sizes");
+    return {};
   }
 
   Status readAdapter(const json& value) {

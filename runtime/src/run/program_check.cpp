@@ -1,6 +1,7 @@
 // Every table of a program looked at once, before anything is allocated by its numbers.
 #include "run/program_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -111,8 +112,30 @@ class Checker {
     for (int input : entry.inputs) {
       if (input < 0 || input >= program_.inputs.size) return wrong(rowOf(entry), "an input is out of range");
     }
+    HYCRT_RETURN_IF_ERROR(checkSize(entry));
     for (const TransferUse& use : entry.transferUses) HYCRT_RETURN_IF_ERROR(checkUse(use));
     for (const Instruction& instruction : entry.schedule) HYCRT_RETURN_IF_ERROR(checkInstruction(entry, instruction));
+    return {};
+  }
+  // What a smaller size reads is the beginning of what the largest does.
+  Status checkSize(const Entry& entry) const {
+    const Entry& first = program_.entries[0];
+    if (entry.size == 0) return entry.samples.size == 0 ? Status() : wrong(rowOf(entry), "has samples but no size");
+    const bool isFirst = &entry == &first;
+    if (entry.size < 0 || !entry.dim || (!isFirst && (entry.size >= first.size || !entry.backward || !entry.apply))) {
+      return wrong(rowOf(entry), "is no smaller size of the first entry's dimension");
+    }
+    if (entry.samples.size != (isFirst ? 0 : entry.inputs.size) || entry.inputs.size != first.inputs.size) {
+      return wrong(rowOf(entry), "has not a sample for each of the first entry's inputs");
+    }
+    for (int64_t i = 0; i < entry.samples.size; ++i) {
+      const Shape& whole = program_.inputs[entry.inputs[i]].sample;
+      bool fits = entry.inputs[i] == first.inputs[i] && entry.samples[i].size == whole.size;
+      for (int dim = 0; fits && dim < whole.size; ++dim) {
+        fits = entry.samples[i][dim] >= 0 && entry.samples[i][dim] <= whole[dim];
+      }
+      if (!fits) return wrong(rowOf(entry), "a sample is no part of the first entry's");
+    }
     return {};
   }
   static std::string rowOf(const Entry& entry) { return std::string("entry ") + entry.name; }
@@ -313,6 +336,15 @@ const Entry* findEntry(const Program& program, const char* name) {
   return nullptr;
 }
 
+std::vector<const Entry*> sizesOf(const Program& program) {
+  std::vector<const Entry*> sizes{&program.entries[0]};
+  for (const Entry& entry : program.entries) {
+    if (&entry != &program.entries[0] && entry.size > 0) sizes.push_back(&entry);
+  }
+  std::sort(sizes.begin(), sizes.end(), [](const Entry* a, const Entry* b) { return a->size < b->size; });
+  return sizes;
+}
+
 Status checkProgram(const Program& program) { return Checker(program).run(); }
 
 Status checkThreads(const Program& program, int threads) {
@@ -365,6 +397,13 @@ Status checkAgainstManifest(const Program& program, const Manifest& manifest) {
                          manifest.batch.sequence == program.batch.sequence;
   if (!sameMesh) return dataError(who + " have different meshes" + advice);
   if (!sameBatch) return dataError(who + " have different batch sizes" + advice);
+  std::vector<int64_t> sizes;
+  for (const Entry* entry : sizesOf(program)) {
+    if (entry->size > 0) sizes.push_back(entry->size);
+  }
+  if (manifest.sizes != sizes || (!sizes.empty() && manifest.dim != program.entries[0].dim)) {
+    return dataError(who + " are of different sizes (--dim)" + advice);
+  }
   if (manifest.learningRate.cyclesMomentum() != (program.scalars.momentum.arena >= 0)) {
     return dataError(who + ": only one of them cycles the momentum" + advice);
   }

@@ -72,6 +72,7 @@ class RankRun {
 
   // rank_steps.cpp
   Status train();
+  void measure(StageRunner& runner);
   Status startTogether();
   Status evaluate(Context& ctx);
   void setRate(int64_t tokens, int64_t samples, StepRecord* record) const;

@@ -177,8 +177,9 @@ Status RankRun::checkRecording() {
                              : !options_.trace.empty() ? "--trace tells of the parts of a step"
                              : !options_.profile.empty() && options_.replanAfter == 0
                                  ? "--profile measures the parts of a step"
-                             : program_.checksFinite ? "the program checks what each op makes (--check-finite)"
-                                                     : nullptr;
+                             : program_.entries[0].size > 0 ? "steps are of several sizes (--dim)"
+                             : program_.checksFinite        ? "the program checks what each op makes (--check-finite)"
+                                                            : nullptr;
   recordsSteps_ = options_.cudaGraph != StepRecording::kOff && !reason && program_.scalars.learningRate.arena >= 0;
   if (reason == kDisk && options_.cudaGraph == StepRecording::kAuto && environment_.rank == 0)
     events_.note(std::string("steps are run without a graph: ") + kDisk);

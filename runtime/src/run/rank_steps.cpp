@@ -34,7 +34,7 @@ Status RankRun::train() {
   if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
   measurement_.begin(program_, *exchanger_, accelerator_.get());
   StageRunner runner(ctx, program_.entries[0], data_.get(), measurement_.trace());
-  runner.measureBy(measurement_.profile());
+  measure(runner);
   runner.takeShares(shares_, checkpoints_.itemShift(shares_.samples()));
   runner.note = [this](const std::string& line) { events_.note(line); };
   if (recordsSteps_ && !measurement_.profile()) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
@@ -82,6 +82,16 @@ Status RankRun::train() {
         saveWeights(ctx, options_.saveWeights, {run_, manifest_.folder + "/model", adapter, options_.merge}));
   }
   return exchanger_->barrier();
+}
+
+// A profile is of one size: what it tells of an op are its times of each step.
+void RankRun::measure(StageRunner& runner) {
+  runner.measureBy(measurement_.profile());
+  if (!measurement_.profile() || runner.size() == 0) return;
+  runner.holdLargestSize();
+  if (environment_.rank != 0) return;
+  events_.note(std::string("--profile measures the largest size: steps are run at ") + program_.entries[0].dim + " " +
+               std::to_string(runner.size()));
 }
 
 // Nobody's first step includes another's start.
@@ -139,12 +149,17 @@ Status RankRun::runStep(Context& ctx, StageRunner& runner, int64_t step) {
   if (step == checkpoints_.firstStep() && !options_.dumpGradients.empty()) {
     runner.afterReduce = [&] { return dumpGradients(ctx, runner); };
   }
+  {
+    const StepTimes::Between between(times_, *exchanger_);
+    HYCRT_RETURN_IF_ERROR(runner.chooseSize());
+  }
   waits_.begin(*exchanger_);
   HYCRT_RETURN_IF_ERROR(runner.runStep(learningRate));
   const StepResult result = runner.result();
   StepRecord record;
   record.step = step + 1;
   record.steps = options_.steps;
+  record.size = runner.size();
   record.loss = result.lossSum / static_cast<double>(result.tokenCount);
   record.gradNorm = result.gradientNorm;
   record.learningRate = learningRate;

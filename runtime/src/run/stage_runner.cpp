@@ -1,6 +1,8 @@
 // The step loop: instructions of the schedule, their inputs, and steps that a device has recorded.
 #include "run/stage_runner.h"
 
+#include <algorithm>
+
 #include "base/progress.h"
 #include "base/whereabouts.h"
 #include "comm/exchanger.h"
@@ -74,7 +76,7 @@ Status StageRunner::recordStep(double learningRate) {
 // What the host does in a recorded step: the same uploads in the same order.
 Status StageRunner::refillStep(double learningRate) {
   ctx_.accelerator()->refill();
-  for (const Instruction& instruction : steps_.schedule) {
+  for (const Instruction& instruction : steps_->schedule) {
     switch (instruction.kind) {
       case InstructionKind::kBeginStep:
         HYCRT_RETURN_IF_ERROR(beginStep());
@@ -100,10 +102,10 @@ Status StageRunner::refillStep(double learningRate) {
 Status StageRunner::runSchedule(double learningRate) {
   if (profile_) profile_->beginStep();
   HYCRT_RETURN_IF_ERROR(markDevice());
-  for (const Instruction& instruction : steps_.schedule) {
+  for (const Instruction& instruction : steps_->schedule) {
     const int64_t begin = trace_ ? monotonicNs() : 0;
     leaveWord(instruction);
-    HYCRT_RETURN_IF_ERROR(execute(steps_, instruction, learningRate));
+    HYCRT_RETURN_IF_ERROR(execute(*steps_, instruction, learningRate));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
     HYCRT_RETURN_IF_ERROR(markDevice());
     noteProgress();
@@ -150,7 +152,7 @@ Status StageRunner::traceDevice() {
   const Result<std::vector<int64_t>> times = ctx_.accelerator()->takeMarks();
   if (!times.ok()) return times.status();
   size_t next = 0;
-  for (const Instruction& instruction : steps_.schedule) {
+  for (const Instruction& instruction : steps_->schedule) {
     traceInstruction(instruction, (*times)[next], (*times)[next + 1]);
     ++next;
   }
@@ -180,13 +182,14 @@ Status StageRunner::readScalars() {
 
 // Whoever sends and whoever receives leave out the same and keep the order of the rest, so that they still meet; where
 // forward runs alone, buffers are free as soon as the forward that reads them is over.
-StageRunner::Steps StageRunner::selectSteps(const std::function<bool(int64_t)>& isTaken, bool trains) const {
+StageRunner::Steps StageRunner::selectSteps(const Entry& entry, const std::function<bool(int64_t)>& isTaken,
+                                            bool trains) const {
   Steps steps;
-  for (Instruction instruction : entry_.schedule) {
+  for (Instruction instruction : entry.schedule) {
     if (instruction.kind == InstructionKind::kExchange) {
       const int begin = static_cast<int>(steps.transferUses.size());
       for (int i = 0; i < instruction.transferCount; ++i) {
-        const TransferUse& use = entry_.transferUses[instruction.firstTransfer + i];
+        const TransferUse& use = entry.transferUses[instruction.firstTransfer + i];
         const bool isOfEntry = trains || !ctx_.program().transfers[use.transfer].backward;
         if (isOfEntry && isTaken(use.microBatch)) steps.transferUses.push_back(use);
       }
@@ -209,11 +212,42 @@ void StageRunner::takeShares(const BatchShares& shares, int64_t itemShift) {
   loader_->takeShares(shares);
   loader_->shiftItems(itemShift);
   const int64_t own = shares.microBatchesOf(ctx_.coordinate(ctx_.mesh().batch));
-  steps_ = selectSteps([own](int64_t microBatch) { return microBatch < own; }, /*trains=*/true);
+  selectSizes([own](int64_t microBatch) { return microBatch < own; });
+}
+
+void StageRunner::selectSizes(const std::function<bool(int64_t)>& isTaken) {
+  const std::vector<const Entry*> entries =
+      entry_->size > 0 ? sizesOf(ctx_.program()) : std::vector<const Entry*>{entry_};
+  sizes_.clear();
+  for (const Entry* entry : entries) sizes_.push_back({entry, selectSteps(*entry, isTaken, /*trains=*/true)});
+  takeSize(sizes_.back());
+}
+
+void StageRunner::takeSize(const Size& size) {
+  entry_ = size.entry;
+  steps_ = &size.steps;
+  loader_->takeSize(*size.entry);
+}
+
+// Each rank knows how long its own samples are, and a stage what its inputs tell of them.
+Status StageRunner::chooseSize() {
+  if (sizes_.size() < 2 || holdsLargest_) return {};
+  const Result<int64_t> own = loader_->lengthOf(ctx_.step());
+  if (!own.ok()) return own.status();
+  const Result<const uint64_t*> all = ctx_.exchanger().share(static_cast<uint64_t>(*own + 1));
+  if (!all.ok()) return all.status();
+  uint64_t longest = 0;
+  for (int rank = 0; rank < rankCount(ctx_.mesh()); ++rank) longest = std::max(longest, (*all)[rank]);
+  const auto fits = [&](const Size& size) {
+    return longest > 0 && static_cast<uint64_t>(size.entry->size) + 1 >= longest;
+  };
+  const auto found = std::find_if(sizes_.begin(), sizes_.end(), fits);
+  takeSize(found == sizes_.end() ? sizes_.back() : *found);
+  return {};
 }
 
 Status StageRunner::evaluateBatch() {
-  if (forward_.schedule.empty()) forward_ = selectSteps([](int64_t) { return true; }, /*trains=*/false);
+  if (forward_.schedule.empty()) forward_ = selectSteps(*entry_, [](int64_t) { return true; }, /*trains=*/false);
   for (const Instruction& instruction : forward_.schedule) {
     HYCRT_RETURN_IF_ERROR(execute(forward_, instruction, 0));
     HYCRT_RETURN_IF_ERROR(ctx_.status());
@@ -235,7 +269,7 @@ Status StageRunner::execute(const Steps& steps, const Instruction& instruction, 
       return {};
     case InstructionKind::kReduce:
       beginFunction(instruction);
-      entry_.reduce(ctx_);
+      entry_->reduce(ctx_);
       endFunction();
       HYCRT_RETURN_IF_ERROR(ctx_.status());
       if (!afterReduce) return {};
@@ -243,7 +277,7 @@ Status StageRunner::execute(const Steps& steps, const Instruction& instruction, 
       return afterReduce();
     case InstructionKind::kApply:
       beginFunction(instruction);
-      entry_.apply(ctx_, static_cast<float>(learningRate));
+      entry_->apply(ctx_, static_cast<float>(learningRate));
       endFunction();
       return {};
   }
@@ -257,7 +291,7 @@ Status StageRunner::compute(const Instruction& instruction) {
   const Call call{instruction.virtualStage, instruction.microBatch, instruction.slot, first};
   if (profile_) profile_->filledInputs();
   beginFunction(instruction);
-  (forward ? entry_.forward : entry_.backward)(ctx_, call);
+  (forward ? entry_->forward : entry_->backward)(ctx_, call);
   endFunction();
   return {};
 }
@@ -279,9 +313,10 @@ Status StageRunner::beginStep() {
 Status StageRunner::fillInputs(int64_t microBatch) {
   if (filledMicroBatch_ == microBatch) return {};
   HYCRT_RETURN_IF_ERROR(loader_->fill(microBatch));
-  for (int index : entry_.inputs) {
-    const InputDesc& input = ctx_.program().inputs[index];
-    const int64_t sampleBytes = elementCount(input.sample) * sizeOf(input.dtype);
+  for (int64_t i = 0; i < entry_->inputs.size; ++i) {
+    const InputDesc& input = ctx_.program().inputs[entry_->inputs[i]];
+    const Shape& sample = entry_->samples.size == 0 ? input.sample : entry_->samples[i];
+    const int64_t sampleBytes = elementCount(sample) * sizeOf(input.dtype);
     HYCRT_RETURN_IF_ERROR(upload(input.buffer, ctx_.program().batch.samples * sampleBytes));
   }
   filledMicroBatch_ = microBatch;

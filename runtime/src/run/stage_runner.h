@@ -38,11 +38,9 @@ class StageRunner {
  public:
   // `data` may be null for a stage without inputs.
   StageRunner(Context& ctx, const Entry& entry, Dataset* data, Trace* trace = nullptr)
-      : ctx_(ctx),
-        entry_(entry),
-        loader_(std::make_unique<BatchLoader>(ctx, entry, data)),
-        trace_(trace),
-        steps_(selectSteps([](int64_t) { return true; }, /*trains=*/true)) {}
+      : ctx_(ctx), entry_(&entry), loader_(std::make_unique<BatchLoader>(ctx, entry, data)), trace_(trace) {
+    selectSizes([](int64_t) { return true; });
+  }
 
   // Takes lines for people.
   std::function<void(const std::string&)> note;
@@ -62,6 +60,14 @@ class StageRunner {
   // Of a step this rank takes the micro-batches that are its coordinate's; `itemShift`: BatchLoader::shiftItems.
   void takeShares(const BatchShares& shares, int64_t itemShift);
 
+  // Of an entry with smaller sizes beside it: the step that comes next, ctx.step(), is run at the smallest that its
+  // samples fit in. All ranks come to the same, so all of them call it, or none.
+  Status chooseSize();
+  // Steps are run at the largest size, whatever their samples are.
+  void holdLargestSize() { holdsLargest_ = true; }
+  // Of the step: 0 where the entry has none.
+  int64_t size() const { return entry_->size; }
+
   // One step; ctx.step() says which. The first error of the program, the data or a peer.
   Status runStep(double learningRate);
 
@@ -80,8 +86,14 @@ class StageRunner {
     std::vector<Instruction> schedule;
     std::vector<TransferUse> transferUses;
   };
+  struct Size {
+    const Entry* entry;
+    Steps steps;
+  };
   // The micro-batches for which `isTaken`, and all or what forward takes.
-  Steps selectSteps(const std::function<bool(int64_t)>& isTaken, bool trains) const;
+  Steps selectSteps(const Entry& entry, const std::function<bool(int64_t)>& isTaken, bool trains) const;
+  void selectSizes(const std::function<bool(int64_t)>& isTaken);
+  void takeSize(const Size& size);
   Status runSchedule(double learningRate);
   Status recordStep(double learningRate);
   Status refillStep(double learningRate);
@@ -101,13 +113,15 @@ class StageRunner {
   Status traceDevice();
 
   Context& ctx_;
-  const Entry& entry_;
+  const Entry* entry_;  // of the step
   std::unique_ptr<BatchLoader> loader_;
   Recording recording_ = Recording::kOff;
   bool hasRun_ = false;  // a whole step, which has chosen all that is chosen once
   Trace* trace_;
   Profile* profile_ = nullptr;
-  Steps steps_;
+  std::vector<Size> sizes_;       // the smallest first; without smaller ones the entry alone
+  const Steps* steps_ = nullptr;  // of the step's size
+  bool holdsLargest_ = false;
   Steps forward_;                  // of evaluateBatch
   int64_t filledMicroBatch_ = -1;  // what the input buffers hold
   std::vector<bool> seenForward_;  // by virtual stage, since begin_step

@@ -83,7 +83,7 @@ std::string duration(double seconds) {
 std::string rateOf(const StepRecord& record) { return rateOf(record, "%8.0f", " tokens/s", " samples/s"); }
 
 size_t writeJson(const StepRecord& record, JsonLine* line) {
-  // Sixteen numbers of at most 25 characters and their keys always fit.
+  // Seventeen numbers of at most 25 characters and their keys always fit.
   char* at = line->data();
   char* const end = at + line->size();
   const auto text = [&at](std::string_view piece) { at = std::copy(piece.begin(), piece.end(), at); };
@@ -128,6 +128,7 @@ Result<StepRecord> parseStepRecord(std::string_view text) {
   if (!(step >= 0 && step < 0x1p53 && steps >= 0 && steps < 0x1p53)) return dataError("step record: no step number");
   record.step = static_cast<int64_t>(step);
   record.steps = static_cast<int64_t>(steps);
+  HYCRT_RETURN_IF_ERROR(readCount(*object, "size", &record.size));
   const bool isBetween = object->contains("evaluate_batches");
   record.loss = numberOrNaN(*object, isBetween ? "evaluate_loss" : "loss");
   record.evaluates = isBetween || object->contains("perplexity");

@@ -219,3 +219,21 @@ rank.program @p stage 0 slots 1 {
     rank.wait %t
   }
 }
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @feeds bytes 64
+  rank.input @ids source "token" bound 8 in @feeds at 0 : !rank.buffer<2x4xi64>
+  // expected-error @+1 {{[entry.size] trains size 2 with 0 types, expected a size of at least 1 and a type for each of 1 inputs}}
+  rank.entry @seq_2 trains "seq" 2 as [] inputs ["ids"] []
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @feeds bytes 64
+  rank.input @ids source "token" bound 8 in @feeds at 0 : !rank.buffer<2x4xi64>
+  // expected-error @+1 {{[entry.size] has input "ids" as !rank.buffer<2x8xi64>, which is no part of '!rank.buffer<2x4xi64>'}}
+  rank.entry @seq_2 trains "seq" 2 as [!rank.buffer<2x8xi64>] inputs ["ids"] []
+}

@@ -17,8 +17,10 @@
 #include "io/document_order.h"
 #include "io/image_view.h"
 #include "io/mixture.h"
+#include "io/sample_file.h"
 #include "io/token_data.h"
 #include "run/batch_loader.h"
+#include "run/program_check.h"
 #include "temporary_folder.h"
 #include "test_mesh.h"
 
@@ -439,6 +441,125 @@ TEST(BatchLoader, TellsOfAnErrorWhereItsMicroBatchIsAskedFor) {
   for (int64_t microBatch : {0, 1, 0, 2, 1, 2}) EXPECT_TRUE(loader.fill(microBatch).ok());
   ctx.setStep(1);
   EXPECT_CONTAINS(loader.fill(0).message(), "token 31: found 60000, expected less than the vocabulary's size 1000");
+}
+
+// Samples of at most four places: labels of one number each, and a mask of one for each two of them.
+constexpr InputDesc kSized[] = {
+    {"labels", DType::kI32, InputSource::kSamples, {0, 0}, 10, {4}, nullptr, 0, -100, LengthTeller::kLabels},
+    {"mask", DType::kF32, InputSource::kSamples, {0, 64}, INT64_MAX, {4, 4}}};
+constexpr Shape kOfTwo[] = {{2}, {2, 2}};
+void (*const kNoBackward)(Context&, const Call&) = [](Context&, const Call&) {};
+void (*const kNoApply)(Context&, float) = [](Context&, float) {};
+
+// The first entry of size 4, and one of size 2.
+std::vector<Entry> sizedEntries() {
+  Entry largest{kTrainEntry, kRead, {}, kSchedule, kNoBackward, kNoBackward, nullptr, kNoApply, "seq", 4};
+  Entry small = largest;
+  small.name = "seq_2";
+  small.size = 2;
+  small.samples = kOfTwo;
+  return {largest, small};
+}
+
+// Samples 0 to 5: labels up to place 1, 4, 0, 2, 2 and 3; element i of sample n's mask is 100 n + i.
+std::string writeSized(const TemporaryFolder& folder) {
+  std::vector<int32_t> labels;
+  std::vector<float> mask;
+  int sample = 0;
+  for (int reach : {1, 4, 0, 2, 2, 3}) {
+    for (int i = 0; i < 4; ++i) labels.push_back(i < reach ? i : -100);
+    if (reach == 3) labels[labels.size() - 3] = -100;  // a hole is no end
+    for (int i = 0; i < 16; ++i) mask.push_back(static_cast<float>(100 * sample + i));
+    ++sample;
+  }
+  std::string header = R"({"labels":{"dtype":"I32","shape":[6,4],"data_offsets":[0,96]},)"
+                       R"("mask":{"dtype":"F32","shape":[6,4,4],"data_offsets":[96,480]}})";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string file(8, '\0');
+  const uint64_t size = header.size();
+  std::memcpy(file.data(), &size, sizeof size);
+  file += header;
+  file.append(reinterpret_cast<const char*>(labels.data()), labels.size() * sizeof(int32_t));
+  file.append(reinterpret_cast<const char*>(mask.data()), mask.size() * sizeof(float));
+  return folder.write("sized.safetensors", file);
+}
+
+TEST(BatchLoader, KnowsHowLongSamplesAreAndTakesTheirBeginning) {
+  TemporaryFolder folder;
+  const std::string path = writeSized(folder);
+  const std::vector<Entry> entries = sizedEntries();
+  Program program = programOf();
+  program.batch.samples = 2;
+  program.batch.microBatches = 3;
+  program.mesh = meshOf(1, 1, 1);
+  program.inputs = kSized;
+  program.entries.rows = entries.data();
+  program.entries.size = 2;
+  ASSERT_EQ(sizesOf(program), (std::vector<const Entry*>{&entries[1], &entries[0]}));
+  for (bool ahead : {false, true}) {
+    std::vector<std::byte> arena(256);
+    std::byte* arenas[] = {arena.data()};
+    Context ctx(program, placeOn(program.mesh, 0, 0, 0), arenas, nullptr);
+    Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, program.inputs, WindowOrder::kInFile);
+    ASSERT_TRUE(data.ok()) << data.status().message();
+    BatchLoader loader(ctx, entries[0], data->get());
+    if (ahead) loader.readAhead();
+    const Result<int64_t> length = loader.lengthOf(0);
+    ASSERT_TRUE(length.ok()) << length.status().message();
+    EXPECT_EQ(*length, 4);
+    const auto labels = [&](int i) { return ctx.ptr<int32_t>({0, 0})[i]; };
+    const auto mask = [&](int i) { return ctx.ptr<float>({0, 64})[i]; };
+    ASSERT_TRUE(loader.fill(0).ok());  // of samples 0 and 1
+    EXPECT_EQ(labels(4), 0);
+    EXPECT_EQ(mask(16 + 5), 105);
+    loader.takeSize(entries[1]);
+    ASSERT_TRUE(loader.fill(1).ok());  // of 2 and 3, two places each, one after another
+    EXPECT_EQ((std::vector<int32_t>{labels(0), labels(1), labels(2), labels(3)}),
+              (std::vector<int32_t>{-100, -100, 0, 1}));
+    std::vector<float> masks;
+    for (int i = 0; i < 8; ++i) masks.push_back(mask(i));
+    EXPECT_EQ(masks, (std::vector<float>{200, 201, 204, 205, 300, 301, 304, 305}));
+    for (int64_t microBatch : {0, 2, 1, 2}) ASSERT_TRUE(loader.fill(microBatch).ok());
+  }
+  // Of one micro-batch of samples 2 and 3 alone, which is step 1 of such.
+  program.batch.microBatches = 1;
+  std::vector<std::byte> arena(256);
+  std::byte* arenas[] = {arena.data()};
+  Context ctx(program, placeOn(program.mesh, 0, 0, 0), arenas, nullptr);
+  Result<std::unique_ptr<Dataset>> data = SampleFile::open(path, program.inputs, WindowOrder::kInFile);
+  BatchLoader loader(ctx, entries[0], data->get());
+  EXPECT_EQ(*loader.lengthOf(1), 2);
+  EXPECT_EQ(*loader.lengthOf(2), 3);
+}
+
+TEST(Sizes, AreBeginningsOfTheFirstEntry) {
+  std::vector<Entry> entries = sizedEntries();
+  Program program = programOf();
+  program.name = "small";
+  static constexpr ArenaDesc kArena[] = {{"feeds", 256, Sharing::kPrivate}};
+  program.arenas = kArena;
+  program.scalars = {{0, 128}, {0, 136}, {0, 144}};
+  program.batch = {2, 3, 4};
+  program.mesh = meshOf(1, 1, 1);
+  program.inputs = kSized;
+  const auto said = [&] {
+    program.entries.rows = entries.data();
+    program.entries.size = 2;
+    return checkProgram(program).message();
+  };
+  EXPECT_EQ(said(), "");
+  entries[1].size = 4;
+  EXPECT_CONTAINS(said(), "entry seq_2: is no smaller size of the first entry's dimension");
+  entries = sizedEntries();
+  entries[1].apply = nullptr;
+  EXPECT_CONTAINS(said(), "entry seq_2: is no smaller size");
+  entries = sizedEntries();
+  entries[1].samples = {};
+  EXPECT_CONTAINS(said(), "entry seq_2: has not a sample for each");
+  entries = sizedEntries();
+  static constexpr Shape kLarger[] = {{2}, {2, 5}};
+  entries[1].samples = kLarger;
+  EXPECT_CONTAINS(said(), "entry seq_2: a sample is no part of the first entry's");
 }
 
 }  // namespace

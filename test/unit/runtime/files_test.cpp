@@ -455,6 +455,23 @@ TEST(Manifest, MayTellWhatAStepWasExpectedToTake) {
   EXPECT_CONTAINS(manifestError(withEstimate("{\"step_ms\": 9}")), "/estimate/in_turn/waiting: missing");
 }
 
+TEST(Manifest, MayHaveSeveralSizesOfADimension) {
+  const auto with = [](const std::string& dim) {
+    return manifestWith("\"threads\": 3", "\"threads\": 3, \"dim\": " + dim);
+  };
+  Result<Manifest> manifest = parseManifest(with("{\"name\": \"seq\", \"sizes\": [128, 256]}"), "out");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->dim, "seq");
+  EXPECT_EQ(manifest->sizes, (std::vector<int64_t>{128, 256}));
+  for (const char* sizes : {"[256, 128]", "[0, 128]", "[-1, 2]", "[1.5, 2]", "[\"a\", 2]", "[128, 128]", "[1, 1e30]"}) {
+    EXPECT_CONTAINS(manifestError(with("{\"name\": \"seq\", \"sizes\": " + std::string(sizes) + "}")),
+                    "/dim/sizes: expected numbers from 1 to 2^31, each more than the one before");
+  }
+  EXPECT_CONTAINS(manifestError(with("{\"name\": \"seq\", \"sizes\": [128]}")), "/dim: expected a name and two sizes");
+  EXPECT_CONTAINS(manifestError(with("{\"name\": \"\", \"sizes\": [1, 2]}")), "/dim: expected a name and two sizes");
+  EXPECT_CONTAINS(manifestError(with("{\"name\": \"seq\"}")), "/dim/sizes: missing");
+}
+
 TEST(Manifest, NamesFileAndKeyOfEveryMistake) {
   EXPECT_CONTAINS(manifestError(manifestWith("\"schedule\"", "\"shedule\"")),
                   "out/manifest.json: /shedule: unknown key; the nearest known one is 'schedule'");

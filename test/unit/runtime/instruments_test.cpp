@@ -125,6 +125,7 @@ StepRecord everything(StepRecord record) {
   record.lateRank = 3;
   record.residentBytes = 4096000;
   record.plannedBytes = 8192000;
+  record.size = 256;
   record.lossScale = 65536;
   record.skipped = 2;
   record.momentum = 0.9;
@@ -226,10 +227,10 @@ TEST_F(Csv, HasAColumnAMetric) {
   EXPECT_EQ(rows(), (std::vector<std::string>{
                         "step,steps,loss,perplexity,accuracy,evaluate_loss,evaluate_perplexity,evaluate_accuracy,"
                         "evaluate_batches,grad_norm,lr,momentum,ms,tokens_per_s,samples_per_s,eta_s,exchange_ms,"
-                        "late_ms,late_rank,resident_bytes,planned_bytes,loss_scale,skipped",
-                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,,,,,,",
-                        "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,2.5,1.5,3,4096000,8192000,65536,2",
-                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,,,,,,"}));
+                        "late_ms,late_rank,resident_bytes,planned_bytes,loss_scale,skipped,size",
+                        "1,40,1,,,,,,,0.5,0.001,,12.5,1024,,3,,,,,,,,",
+                        "2,40,nan,,,,,,,inf,0.001,0.9,12.5,,32,3,2.5,1.5,3,4096000,8192000,65536,2,256",
+                        "2,40,,,,2,7.38905609893065,0.25,7,,,,12.5,1024,,,,,,,,,,"}));
 }
 
 TEST_F(Csv, BeginsAnewOnlyWithTheFirstRow) {

@@ -24,6 +24,7 @@ struct HuggingFaceOptions {
   FolderWeights weights = FolderWeights::Read;
   bool paddingMask =
       false; ///< of an encoder of text: an input attention_mask, (batch, sequence), 0 for what nobody is to see
+  bool saysCausal = false; ///< the module of a decoder says so: the attribute kCausalAttribute (hyc/Analysis/Entry.h)
 };
 
 /// Builds the model that `path`, a config.json, describes; its parameters start from the safetensors beside it, named

@@ -291,6 +291,28 @@ def AdoptPlan : Pass<"hyc-adopt-plan", "::mlir::ModuleOp"> {
   }];
 }
 
+def CheckSizes : Pass<"hyc-check-sizes", "::mlir::ModuleOp"> {
+  let summary = "refuses sizes that do not share their states, or whose samples tell no length";
+  let description = [{
+    Of `--dim seq=128,256,512` the module is of the largest size, and modules inside, with `hyc.size`, of the others, each
+    planned by the same passes. They become entries of one program over one set of states:
+
+    1. `sizes.largest`: the module says a `hyc.size`, and those inside smaller ones of the same dimension.
+    2. `sizes.states`: all have the same parameters and states, of the same types, in the same places, divided alike.
+    3. `sizes.inputs`: inputs differ in dimensions of a sample that are the dimension, and in nothing else.
+    4. `sizes.length`: an attention mask tells how long a sample is, or labels do, and what lies behind them changes no
+       loss: the module is `hyc.causal`, or on the way to the logits each op computes the places of the dimension apart
+       from one another, by its sharding rule, but for causal attention.
+
+    ```mlir
+    module attributes {hyc.size = {dim = "seq", size = 512 : i64}} {
+      hyc.param @w : …
+      module @seq_128 attributes {hyc.size = {dim = "seq", size = 128 : i64}} {
+        hyc.param @w : …
+    ```
+  }];
+}
+
 def VerifyPlan : Pass<"hyc-verify-plan", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 3: every value is decided";
   let description = [{

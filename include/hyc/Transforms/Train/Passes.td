@@ -413,6 +413,8 @@ def ScaleLoss : Pass<"hyc-scale-loss", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"initialScale", "initial-scale", "double", "65536", "the first step's loss scale">,
+    Option<"normalizer", "normalizer", "double", "0", "what the scale is over, of a further size that of the largest; 0: "
+           "the micro-batch's positions">,
   ];
   let dependentDialects = ["::hyc::HycDialect"];
 }
