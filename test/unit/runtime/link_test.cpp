@@ -134,6 +134,24 @@ TEST_P(LinkOf, SeveralConnectionsEndsInOrder) {
   EXPECT_EQ(taker.taken[0].second, "good-bye");
 }
 
+// Each has heard of the other's end before it ends itself: else ranks that leave at once wait for one another in a
+// ring.
+TEST_P(LinkOf, SeveralConnectionsEndsWhenItIsOver) {
+  Ends ends = makeEnds(GetParam());
+  const auto awaitEnd = [](Link& link) {
+    Taker taker;
+    link.expectEnd();
+    for (const int64_t begin = monotonicMs(); !link.isOver() && monotonicMs() - begin < 5000;) link.receive(taker);
+    return link.isOver();
+  };
+  ends.there->endAfterwards();
+  ASSERT_TRUE(awaitEnd(*ends.here));
+  ends.here->send({FrameType::kLeave, 7}, "good-bye");
+  ends.here->endAfterwards();
+  EXPECT_TRUE(awaitEnd(*ends.there));
+  EXPECT_EQ(ends.there->failure(), "");
+}
+
 // One connection alone ends, whichever of them it is: nothing that was sent before is lost, and then the link is over.
 TEST_P(LinkOf, SeveralConnectionsIsOverWhenOneIs) {
   for (size_t cut = 0; cut < GetParam(); ++cut) {

@@ -153,8 +153,9 @@ bool Link::flushHere() {
     hasCounted = writeHere(lane) || hasCounted;
   }
   const auto hasGone = [](const std::unique_ptr<Lane>& lane) { return lane->isIdle() && lane->stream.hasFlushed(); };
-  if (endsAfterwards_ && !hasEnded_ && !isOver_.load(std::memory_order_relaxed) &&
-      std::all_of(lanes_.begin(), lanes_.end(), hasGone)) {
+  // One that is over ends at once: the other side, which has ended before, waits for it.
+  const bool mayEnd = isOver_.load(std::memory_order_relaxed) || std::all_of(lanes_.begin(), lanes_.end(), hasGone);
+  if (endsAfterwards_ && !hasEnded_ && mayEnd) {
     hasEnded_ = true;
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->stream.endWriting();
   }

@@ -72,7 +72,8 @@ class Link {
   void sendLong(const FrameHead& head, const std::byte* bytes, int64_t count, std::atomic<uint64_t>* sent = nullptr);
   // Sends what was left over; whether some `sent` was counted.
   bool flush();
-  // Nothing more will be sent once the queue is empty.
+  // Nothing more will be sent once the queue is empty, or at once where the link is over: whoever ends waits until the
+  // others have, too.
   void endAfterwards();
 
   // Receives until nothing is there; whether more may be, which was left for the sake of other links.
