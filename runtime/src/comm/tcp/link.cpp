@@ -14,7 +14,9 @@
 namespace hycrt {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{256} << 10;     // of a long answer, before something short may go
+constexpr int64_t kPieceBytes = int64_t{1} << 20;       // of a long answer, before something short may go
+constexpr int64_t kTurnBytes = int64_t{256} << 10;      // the same where connections take turns
+constexpr int64_t kBatchBytes = int64_t{512} << 10;     // of a piece that are waited for, where so many still come
 constexpr int64_t kMostAtOnceBytes = int64_t{4} << 20;  // received from one link before others have their turn
 constexpr uint64_t kMostCollectedBytes = uint64_t{64} << 20;
 constexpr int64_t kChunkBytes = int64_t{64} << 10;
@@ -99,7 +101,7 @@ bool Link::fillHere(Lane& lane) {
   }
   if (longBegin_ == long_.size()) return false;
   LongPiece& next = long_[longBegin_];
-  const int64_t some = std::min(next.left, kPieceBytes);
+  const int64_t some = std::min(next.left, lanes_.size() > 1 ? kTurnBytes : kPieceBytes);
   next.head.bytes = static_cast<uint64_t>(some);
   next.head.turns = 1;
   append(&next.head, sizeof next.head, &lane.head);
@@ -178,6 +180,7 @@ int64_t Link::fetch(Lane& lane, std::byte* to, int64_t room) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const int64_t count = lane.stream.read(isLong ? to : lane.ahead.data(), asked);
     lane.isDrained = count > 0 && count < asked && lane.stream.isInTheClear() && !expectsEnd_;
+    if (count == 0 || lane.isDrained) lane.stream.wakeAt(isLong ? std::min(asked - count, kBatchBytes) : 1);
     if (count < 0) isOver_.store(true, std::memory_order_release);
     if (isLong || count <= 0) return count;
     lane.aheadBegin = 0;
@@ -232,6 +235,7 @@ bool Link::receive(FrameTaker& taker) {
       if (headBytes_ == sizeof head_) takeHead(taker);
     } else {
       bodyBytes_ += count;
+      taker.hear(rank_);
     }
     if (headBytes_ == sizeof head_ && !refuses_ && bodyBytes_ == static_cast<int64_t>(head_.bytes)) {
       refuses_ = !taker.take(rank_, head_, {body_.data(), place_ ? 0 : static_cast<size_t>(bodyBytes_)});
