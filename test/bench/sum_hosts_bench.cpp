@@ -4,11 +4,17 @@
 // The bound: the running sum goes from each host to the next, and the result from the last one round to the others, so
 // that a host sends and receives the vector twice, of two hosts once each way. Its rate is what the same ranks reach
 // when each sends its share to the one of the next host, and gets that of the one before, all at once. A ratio of 1
-// means that nothing but that took time.
+// means that nothing but that took time. How many cores all ranks together kept busy meanwhile stands beside it: where
+// these are all that there are, what else a sum does, adding and copying, comes on top.
+#include <sys/mman.h>
+#include <time.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,7 +59,15 @@ double medianOf(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Status measure(const Environment &environment, const Layout &layout, int64_t bytes, bool plaintext) {
+int64_t processorNs() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+// `busyNs`: of all ranks, in sums.
+Status measure(const Environment &environment, const Layout &layout, int64_t bytes, bool plaintext,
+               std::atomic<int64_t> &busyNs) {
   Bench bench(layout, environment.rank, bytes);
   HostSide::Options options;
   options.network.ranksTogether = layout.together;
@@ -65,6 +79,7 @@ Status measure(const Environment &environment, const Layout &layout, int64_t byt
               nullptr);
   const TransferUse ring[] = {{0, 0, 0}, {1, 0, 0}};
   std::vector<double> rings, sums;
+  int64_t wholeNs = 0;
   // In turns, so that whatever else runs on the machine meets both.
   for (int round = 0; round < kRounds; ++round) {
     HYCRT_RETURN_IF_ERROR(exchanger.barrier());
@@ -73,16 +88,20 @@ Status measure(const Environment &environment, const Layout &layout, int64_t byt
     HYCRT_RETURN_IF_ERROR(exchanger.barrier());
     rings.push_back(static_cast<double>(monotonicNs() - begin) / 1e6);
     begin = monotonicNs();
+    const int64_t busyBegin = processorNs();
     wait(ctx, allReduceStart(ctx, 0, {0, 0}, bytes / 4, DType::kF32));
     HYCRT_RETURN_IF_ERROR(ctx.status());
     HYCRT_RETURN_IF_ERROR(exchanger.barrier());
     sums.push_back(static_cast<double>(monotonicNs() - begin) / 1e6);
+    busyNs += processorNs() - busyBegin;
+    wholeNs += monotonicNs() - begin;
   }
+  HYCRT_RETURN_IF_ERROR(exchanger.barrier());
   if (environment.rank == 0) {
     const double bound = medianOf(rings) * (layout.hosts == 2 ? 1 : 2), time = medianOf(sums);
-    std::printf("%3d x %d  %-5s  %9.2f  %8.2f  %8.2f  %5.2f\n", layout.hosts, layout.together,
+    std::printf("%3d x %d  %-5s  %9.2f  %8.2f  %8.2f  %5.2f  %5.2f\n", layout.hosts, layout.together,
                 plaintext ? "clear" : "TLS", static_cast<double>(bytes) / medianOf(rings) / 1e6, time, bound,
-                time / bound);
+                time / bound, static_cast<double>(busyNs) / static_cast<double>(wholeNs));
     std::fflush(stdout);
   }
   return exchanger.leave(true);
@@ -96,12 +115,16 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "sum_hosts_bench [MiB]\n");
     return 64;
   }
-  std::printf("hosts x ranks     ring GB/s   time ms  bound ms  ratio\n");
+  void *const page = mmap(nullptr, sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return 74;
+  auto *const busyNs = new (page) std::atomic<int64_t>(0);
+  std::printf("hosts x ranks     ring GB/s   time ms  bound ms  ratio  cores\n");
   std::fflush(stdout);
   for (bool plaintext : {true, false}) {
     for (const Layout &layout : {Layout{2, 1}, Layout{2, 2}, Layout{4, 1}, Layout{4, 2}}) {
+      *busyNs = 0;
       for (const RankOutcome &outcome : runRanks(layout.hosts * layout.together, [&](const Environment &environment) {
-             return measure(environment, layout, bytes, plaintext);
+             return measure(environment, layout, bytes, plaintext, *busyNs);
            })) {
         if (!outcome.message.empty()) std::fprintf(stderr, "%s\n", outcome.message.c_str());
       }

@@ -14,7 +14,9 @@
 namespace hycrt {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{256} << 10;     // of a long answer, before something short may go
+constexpr int64_t kPieceBytes = int64_t{1} << 20;       // of a long answer, before something short may go
+constexpr int64_t kTurnBytes = int64_t{256} << 10;      // the same where connections take turns
+constexpr int64_t kBatchBytes = int64_t{512} << 10;     // of a piece that are waited for, where so many still come
 constexpr int64_t kMostAtOnceBytes = int64_t{4} << 20;  // received from one link before others have their turn
 constexpr uint64_t kMostCollectedBytes = uint64_t{64} << 20;
 constexpr int64_t kChunkBytes = int64_t{64} << 10;
@@ -99,7 +101,7 @@ bool Link::fillHere(Lane& lane) {
   }
   if (longBegin_ == long_.size()) return false;
   LongPiece& next = long_[longBegin_];
-  const int64_t some = std::min(next.left, kPieceBytes);
+  const int64_t some = std::min(next.left, lanes_.size() > 1 ? kTurnBytes : kPieceBytes);
   next.head.bytes = static_cast<uint64_t>(some);
   next.head.turns = 1;
   append(&next.head, sizeof next.head, &lane.head);
@@ -153,8 +155,9 @@ bool Link::flushHere() {
     hasCounted = writeHere(lane) || hasCounted;
   }
   const auto hasGone = [](const std::unique_ptr<Lane>& lane) { return lane->isIdle() && lane->stream.hasFlushed(); };
-  if (endsAfterwards_ && !hasEnded_ && !isOver_.load(std::memory_order_relaxed) &&
-      std::all_of(lanes_.begin(), lanes_.end(), hasGone)) {
+  // One that is over ends at once: the other side, which has ended before, waits for it.
+  const bool mayEnd = isOver_.load(std::memory_order_relaxed) || std::all_of(lanes_.begin(), lanes_.end(), hasGone);
+  if (endsAfterwards_ && !hasEnded_ && mayEnd) {
     hasEnded_ = true;
     for (const std::unique_ptr<Lane>& lane : lanes_) lane->stream.endWriting();
   }
@@ -177,6 +180,7 @@ int64_t Link::fetch(Lane& lane, std::byte* to, int64_t room) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const int64_t count = lane.stream.read(isLong ? to : lane.ahead.data(), asked);
     lane.isDrained = count > 0 && count < asked && lane.stream.isInTheClear() && !expectsEnd_;
+    if (count == 0 || lane.isDrained) lane.stream.wakeAt(isLong ? std::min(asked - count, kBatchBytes) : 1);
     if (count < 0) isOver_.store(true, std::memory_order_release);
     if (isLong || count <= 0) return count;
     lane.aheadBegin = 0;
@@ -231,6 +235,7 @@ bool Link::receive(FrameTaker& taker) {
       if (headBytes_ == sizeof head_) takeHead(taker);
     } else {
       bodyBytes_ += count;
+      taker.hear(rank_);
     }
     if (headBytes_ == sizeof head_ && !refuses_ && bodyBytes_ == static_cast<int64_t>(head_.bytes)) {
       refuses_ = !taker.take(rank_, head_, {body_.data(), place_ ? 0 : static_cast<size_t>(bodyBytes_)});

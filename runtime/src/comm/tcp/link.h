@@ -1,5 +1,6 @@
 // Link: the frames that pass between this rank and one other. Short ones go by way of a queue of bytes; long answers
-// are sent from where they lie, in pieces, between which whatever is short goes first.
+// are sent from where they lie, in pieces, between which whatever is short goes first. Of a piece that is received the
+// thread is woken once much of it is there, and not by every packet.
 //
 // There may be several connections, which take turns: the frame behind a piece of a long answer goes by the next one.
 // So pieces are under way on all of them, where a network gives one connection less than it has, and frames are
@@ -53,6 +54,8 @@ class FrameTaker {
   // Where a frame's bytes go; null: they are collected, and given to take(). Not more than `head.bytes` are written.
   // Sets *refuses where the frame makes no sense.
   virtual std::byte* placeFor(int rank, const FrameHead& head, bool* refuses) = 0;
+  // Some of a frame that is not whole yet: who sends it lives.
+  virtual void hear(int) {}
   // The frame is whole. False: it makes no sense.
   virtual bool take(int rank, const FrameHead& head, std::string_view bytes) = 0;
 };
@@ -72,7 +75,8 @@ class Link {
   void sendLong(const FrameHead& head, const std::byte* bytes, int64_t count, std::atomic<uint64_t>* sent = nullptr);
   // Sends what was left over; whether some `sent` was counted.
   bool flush();
-  // Nothing more will be sent once the queue is empty.
+  // Nothing more will be sent once the queue is empty, or at once where the link is over: whoever ends waits until the
+  // others have, too.
   void endAfterwards();
 
   // Receives until nothing is there; whether more may be, which was left for the sake of other links.

@@ -353,7 +353,7 @@ bool Peers::take(int rank, const FrameHead& head, std::string_view bytes) {
     return !peer.isIntroduced.load(std::memory_order_relaxed) && takeIntroduction(peer, rank, bytes);
   }
   if (!peer.isIntroduced.load(std::memory_order_relaxed)) return false;
-  peer.signs.beatMs.store(monotonicMs(), std::memory_order_release);
+  hear(rank);
   switch (head.type) {
     case FrameType::kSide:
       return takeSide(peer, bytes);

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/function_ref.h"
 #include "comm/tcp/fabric.h"
@@ -68,6 +69,7 @@ class Peers : public FrameTaker {
   const std::string& hostOf(int rank) const { return of(rank).host; }
 
   std::byte* placeFor(int rank, const FrameHead& head, bool* refuses) override;
+  void hear(int rank) override { of(rank).signs.beatMs.store(monotonicMs(), std::memory_order_release); }
   bool take(int rank, const FrameHead& head, std::string_view bytes) override;
 
  private:

@@ -229,6 +229,7 @@ void Peers::attend(Peer& peer) {
     if (peer.fabricLostMs == 0) peer.fabricLostMs = monotonicMs();
     if (monotonicMs() - peer.fabricLostMs < kTellingMs) return;
   }
+  peer.link->flush();  // ends it, where this rank has left and not said all
   const std::string why = peer.link->failure();
   const bool closed =
       peer.link->isOver() && (why.empty() || why == std::strerror(ECONNRESET) || why == std::strerror(EPIPE));

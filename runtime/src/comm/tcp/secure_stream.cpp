@@ -25,6 +25,7 @@ namespace hycrt {
 namespace {
 
 constexpr int64_t kMostAtOnce = int64_t{1} << 20;
+constexpr int64_t kMostOfRecord = int64_t{32} << 10;  // TLS allows half of it
 
 bool wouldBlock(int error) { return error == EAGAIN || error == EINTR; }
 
@@ -333,6 +334,13 @@ SecureStream SecureStream::inTheClear(FileDescriptor connection) {
   SecureStream stream;
   stream.connection_ = std::move(connection);
   return stream;
+}
+
+// A part of a record may be here already.
+void SecureStream::wakeAt(int64_t bytes) {
+  const int least = static_cast<int>(std::max<int64_t>(bytes - (tls_ ? kMostOfRecord : 0), 1));
+  if (least == wakesAt_) return;
+  if (setsockopt(connection_.get(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least) == 0) wakesAt_ = least;
 }
 
 void SecureStream::endWriting() { shutdown(connection_.get(), SHUT_WR); }

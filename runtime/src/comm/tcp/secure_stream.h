@@ -50,6 +50,9 @@ class SecureStream {
 
   // How many bytes went; 0: none can now. -1: the connection is over, for the reason that failure() tells.
   int64_t read(void* to, int64_t bytes);
+  // So many bytes are still to come, and whoever waits for the connection need not be woken by fewer. Where read() had
+  // none, or fewer than it was asked for in the clear.
+  void wakeAt(int64_t bytes);
   // `goesOn`: more follows at once, with which these may wait.
   int64_t write(const void* from, int64_t bytes, bool goesOn = false);
   // Of what was written some may still be here: sends what goes; false: the connection is over.
@@ -72,6 +75,7 @@ class SecureStream {
   FileDescriptor connection_;
   std::unique_ptr<Tls> tls_;
   std::string failure_;
+  int wakesAt_ = 1;
 };
 
 }  // namespace hycrt
