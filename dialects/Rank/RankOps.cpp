@@ -392,9 +392,10 @@ LogicalResult ViewOp::verify() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult GemmOp::verify() {
-  if (getM() >= 0 && getN() >= 0 && getK() >= 0 && getBatch() >= 1)
+  int64_t m = getMAttr().getInt(), n = getNAttr().getInt(), k = getKAttr().getInt(), batch = getBatchAttr().getInt();
+  if (m >= 0 && n >= 0 && k >= 0 && batch >= 1)
     return success();
-  return emitOpError("has sizes m ") << getM() << ", n " << getN() << ", k " << getK() << ", batch " << getBatch()
+  return emitOpError("has sizes m ") << m << ", n " << n << ", k " << k << ", batch " << batch
                                      << ", expected none negative and a batch of 1 at least";
 }
 

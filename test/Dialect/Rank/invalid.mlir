@@ -237,3 +237,15 @@ rank.program @p stage 0 slots 1 {
   // expected-error @+1 {{[entry.size] has input "ids" as !rank.buffer<2x8xi64>, which is no part of '!rank.buffer<2x4xi64>'}}
   rank.entry @seq_2 trains "seq" 2 as [!rank.buffer<2x8xi64>] inputs ["ids"] []
 }
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <2x2xf32>
+    %1 = rank.at @a 16 : <2x2xf32>
+    // expected-error @+1 {{has sizes m -2, n 2, k 2, batch 1, expected none negative and a batch of 1 at least}}
+    rank.gemm %0 = %1, %1 {m = -2 : i64, n = 2 : i64, k = 2 : i64, lda = 2 : i64, ldb = 2 : i64, ldc = 2 : i64} : !rank.buffer<2x2xf32>, !rank.buffer<2x2xf32>, !rank.buffer<2x2xf32>
+  }
+}

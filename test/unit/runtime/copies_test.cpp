@@ -349,7 +349,9 @@ TEST(CopyKeeper, ForgetsWhatWasInterruptedInTheMiddle) {
   for (size_t at = 0; at < sent.size();) {
     const ssize_t count = write(connection->get(), sent.data() + at, sent.size() - at);
     if (count > 0) at += static_cast<size_t>(count);
-    if (count < 0) ASSERT_TRUE(hycrt::pollUntil(*connection, POLLOUT, deadline));
+    if (count < 0) {
+      ASSERT_TRUE(hycrt::pollUntil(*connection, POLLOUT, deadline));
+    }
   }
   connection->reset(-1);
   usleep(100000);

@@ -230,7 +230,9 @@ TEST(DocumentOrder, HasEachDocumentWholeOnceAnEpoch) {
     const int64_t document = first[i];
     size_t length = 0;
     for (; i < first.size() && first[i] == document; ++i) ++length;
-    if (i < first.size()) EXPECT_EQ(length, static_cast<size_t>(1 + document % 13)) << document;
+    if (i < first.size()) {
+      EXPECT_EQ(length, static_cast<size_t>(1 + document % 13)) << document;
+    }
     order.push_back(document);
   }
   EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), order.size());
@@ -280,7 +282,9 @@ TEST(Mixture, DrawsFromEachSourceByItsWeightAndAllOfItsSamples) {
     ++drawn[token / 1000];
     samples[token / 1000].insert(token % 1000);
     // Not only in a whole block are shares near to the weights.
-    if (item == 999) EXPECT_NEAR(static_cast<double>(drawn[0]), 600, 60);
+    if (item == 999) {
+      EXPECT_NEAR(static_cast<double>(drawn[0]), 600, 60);
+    }
   }
   EXPECT_EQ(drawn[0], 39321);
   EXPECT_EQ(drawn[1], 19661);
