@@ -180,7 +180,7 @@ LogicalResult EntryOp::verify() {
   if (!trains())
     return success();
   size_t types = getTypes() ? getTypes()->size() : 0;
-  if (static_cast<int64_t>(getSize()) < 1 || types != getInputs().size())
+  if (static_cast<int64_t>(getSize()) < 1 || !getTypes() || types != getInputs().size())
     return emitOpError("[entry.size] trains size ")
            << static_cast<int64_t>(getSize()) << " with " << types
            << " types, expected a size of at least 1 and a type for each of " << getInputs().size() << " inputs";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "kernels/gemm/cuda_bias.h"
 
@@ -85,7 +86,8 @@ struct Pointers {
 };
 
 // Asks the library for its best algorithm; with the bias in its epilogue if it has one so. Parts of k may be summed by
-// themselves if in f32: added up in a 16-bit result, each would be rounded.
+// themselves if in f32: added up in a 16-bit result, each would be rounded (but for the rest of splitOf, of under
+// eight).
 bool choose(Product &product, const GemmDesc &d, const Types &types, const Pointers &p, bool addsBias) {
   product.addsBias = addsBias;
   if (addsBias) {
@@ -179,14 +181,18 @@ struct Split {
   int64_t most = 0;
 };
 
-Split splitOf(const GemmDesc &d, int64_t resultBytes) {
-  const auto isPacked = [](int64_t rowStride) { return rowStride % 8 == 0; };
-  const bool packedA = isPacked(d.rowStrideA()), packedB = isPacked(d.rowStrideB());
-  const bool packedC = d.rowStrideC() * resultBytes % 16 == 0;
+// `mayAdd`: whether what is left of k may be rounded to C's type before the other part is added to it.
+Split splitOf(const GemmDesc &d, const Pointers &p, int64_t resultBytes, bool mayAdd) {
+  const auto isPacked = [&](const void *matrix, int64_t rowStride, int64_t stride, int64_t bytes) {
+    return alignmentOf(matrix) >= 16 && rowStride * bytes % 16 == 0 && (d.batch == 1 || stride * bytes % 16 == 0);
+  };
+  const bool packedA = isPacked(p.a, d.rowStrideA(), d.strideA, 2),
+             packedB = isPacked(p.b, d.rowStrideB(), d.strideB, 2);
+  const bool packedC = isPacked(p.c, d.rowStrideC(), d.strideC, resultBytes);
   if (packedC && (d.transB || packedB) && inWholePacks(d.n) < d.n) return {&GemmDesc::n, inWholePacks(d.n)};
   if (d.transA && packedA && inWholePacks(d.m) < d.m) return {&GemmDesc::m, inWholePacks(d.m)};
   const bool lies = !d.transA || d.transB;
-  if (lies && (d.transA || packedA) && (!d.transB || packedB) && inWholePacks(d.k) < d.k)
+  if (mayAdd && lies && (d.transA || packedA) && (!d.transB || packedB) && inWholePacks(d.k) < d.k)
     return {&GemmDesc::k, inWholePacks(d.k)};
   return {};
 }
@@ -195,7 +201,10 @@ template <typename T, typename C>
 void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T *bias, C *c, void *workspace) {
   if (d.m <= 0 || d.n <= 0 || d.batch <= 0 || !failure.empty()) return;
   if (d.k <= 0) return scaleAndAddBias(stream, d, d.hasBias ? bias : nullptr, c);
-  if (const Split split = sizeof(T) == 2 ? splitOf(d, sizeof(C)) : Split(); split.size) {
+  const Pointers pointers{a, b, bias, c, workspace};
+  // The greatest 16-bit float of IEEE's may be passed by a part of a sum that is below it.
+  constexpr bool kMayAdd = !std::is_same_v<C, F16>;
+  if (const Split split = sizeof(T) == 2 ? splitOf(d, pointers, sizeof(C), kMayAdd) : Split(); split.size) {
     // Strides stay those of the whole.
     GemmDesc first = d;
     first.lda = d.rowStrideA(), first.ldb = d.rowStrideB(), first.ldc = d.rowStrideC();
@@ -217,7 +226,6 @@ void multiply(Stream stream, const GemmDesc &d, const T *a, const T *b, const T 
     return multiply(stream, rest, restOfA, restOfB, isColumns && d.hasBias ? bias + at : bias,
                     c + (isColumns ? at : at * rest.ldc), workspace);
   }
-  const Pointers pointers{a, b, bias, c, workspace};
   Product *product = productOf(d, {kType<T>, kType<C>}, pointers);
   if (!product) return;
   if (product->addsBias) set(product->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void *>(bias));

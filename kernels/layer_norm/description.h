@@ -2,6 +2,7 @@
 #ifndef HYC_KERNELS_LAYER_NORM_DESCRIPTION_H_
 #define HYC_KERNELS_LAYER_NORM_DESCRIPTION_H_
 
+#include "kernels/cuda/row_blocks.h"
 #include "kernels/description.h"
 #include "kernels/layer_norm/op.h"
 
@@ -9,6 +10,14 @@ namespace hyc::kernels::described::layer_norm {
 
 inline int64_t rows(const Call &c) { return c.operand("x").rows(); }
 inline int64_t cols(const Call &c) { return c.operand("x").last(); }
+
+// What a norm's gradient keeps of sums over rows, each a vector of a row's length, for each block of them.
+inline int64_t rowSumsBytes(int64_t rows, int64_t cols, int64_t vectors, bool onGpu) {
+  if (onGpu) return cuda::rowSumsBytes(rows, cols, vectors);
+  LayerNormDesc desc;
+  desc.rows = rows, desc.cols = cols;
+  return static_cast<int64_t>(layerNormBackwardWorkspaceBytes(desc)) / 2 * vectors;
+}
 
 inline constexpr KernelDescription kKernels[] = {
     {.name = "layer_norm",

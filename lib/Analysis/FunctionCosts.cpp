@@ -21,6 +21,28 @@ static double bytesOf(OperandRange buffers) {
   return bytes;
 }
 
+/// Of results whose old contents are read: what a kernel updates, and what is added to.
+static double readResultBytes(Operation *op) {
+  double bytes = 0;
+  auto add = [&](Value buffer) {
+    if (!llvm::is_contained(rank::readBuffers(op), buffer))
+      bytes += static_cast<double>(typeOf(buffer).getBytes());
+  };
+  if (auto gemm = dyn_cast<rank::GemmOp>(op); gemm && gemm.getMode() == rank::WriteMode::add)
+    add(gemm.getC());
+  auto call = dyn_cast<rank::CallOp>(op);
+  if (!call)
+    return bytes;
+  const KernelCall library(call);
+  for (auto [index, buffer] : llvm::enumerate(call.getOuts())) {
+    const kernels::Role role = library.getKernel().outs[static_cast<int>(index)].role;
+    const bool adds = role == kernels::Role::kByMode && call.getMode() == rank::WriteMode::add;
+    if (adds || role == kernels::Role::kUpdated)
+      add(buffer);
+  }
+  return bytes;
+}
+
 /// Operations of a library kernel, where its description says so; elsewhere memory decides.
 static double operationsOf(rank::CallOp op) {
   KernelCall call(op);
@@ -116,7 +138,7 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   Event event;
   event.op = call;
   // What is overwritten in place is read and written.
-  event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call));
+  event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
   if (auto gemm = dyn_cast<rank::GemmOp>(call))
     event.operations = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
                        static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());

@@ -60,6 +60,10 @@ int64_t hyc::cudaKernelWorkspaceBytes(Operation *op) {
   return bytes;
 }
 
+int64_t hyc::rowSumsBytes(int64_t rows, int64_t cols, int64_t vectors, bool onGpu) {
+  return kernels::described::layer_norm::rowSumsBytes(rows, cols, vectors, onGpu);
+}
+
 static int64_t gemmWorkspaceBytes(rank::GemmOp gemm, int64_t threads, bool onGpu) {
   kernels::GemmDesc desc;
   desc.m = gemm.getM(), desc.n = gemm.getN(), desc.k = gemm.getK(), desc.batch = gemm.getBatch();

@@ -96,12 +96,49 @@ module attributes {hyc.size = {dim = "seq", size = 8 : i64}} {
 
 // -----
 
+// A mask that nobody reads tells nothing: it is not brought.
 module attributes {hyc.size = {dim = "seq", size = 8 : i64}} {
   hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}, %m: tensor<2x8xi64> {hyc.input = "attention_mask"}) {
     hyc.return
   }
   module @seq_4 attributes {hyc.size = {dim = "seq", size = 4 : i64}} {
+    // expected-error @+1 {{[sizes.length] no input tells how long a sample is}}
     hyc.func @microbatch(%x: tensor<2x4xf32> {hyc.input = "x"}, %m: tensor<2x4xi64> {hyc.input = "attention_mask"}) {
+      hyc.return
+    }
+  }
+}
+
+// -----
+
+module attributes {hyc.size = {dim = "seq", size = 8 : i64}} {
+  hyc.func @microbatch(%m: tensor<2x8xi64> {hyc.input = "attention_mask"}) {
+    %0 = hyc.neg %m {id = "neg"} : tensor<2x8xi64>
+    hyc.return
+  }
+  module @seq_4 attributes {hyc.size = {dim = "seq", size = 4 : i64}} {
+    hyc.func @microbatch(%m: tensor<2x4xi64> {hyc.input = "attention_mask"}) {
+      %0 = hyc.neg %m {id = "neg"} : tensor<2x4xi64>
+      hyc.return
+    }
+  }
+}
+
+// -----
+
+module attributes {hyc.size = {dim = "seq", size = 8 : i64}} {
+  hyc.state @token_count role "token_count" : tensor<i64> from #hyc.fill<0.0 : f64>
+  hyc.func @microbatch(%m: tensor<2x8xi64> {hyc.input = "attention_mask"}) {
+    %n = hyc.constant {id = "loss.count"} dense<16> : tensor<i64>
+    hyc.accumulate %n into @token_count {id = "token_count.accumulate"} : tensor<i64>
+    hyc.return
+  }
+  module @seq_4 attributes {hyc.size = {dim = "seq", size = 4 : i64}} {
+    hyc.state @token_count role "token_count" : tensor<i64> from #hyc.fill<0.0 : f64>
+    // expected-error @+1 {{[sizes.loss] the loss is a mean over all places of seq, padding too, so that seq=4 would not have that of seq=8; give --dim one size, the largest}}
+    hyc.func @microbatch(%m: tensor<2x4xi64> {hyc.input = "attention_mask"}) {
+      %n = hyc.constant {id = "loss.count"} dense<8> : tensor<i64>
+      hyc.accumulate %n into @token_count {id = "token_count.accumulate"} : tensor<i64>
       hyc.return
     }
   }

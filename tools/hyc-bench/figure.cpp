@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
                                      "memory",     "host copy",  "disk write",   "disk read",   "product fp8",
-                                     "attention",  "launch",     "device memory"};
+                                     "attention",  "launch",     "GPU memory"};
 constexpr const char* kTiers[] = {"", "host", "cluster"};
 
 std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {
@@ -67,7 +67,7 @@ hycrt::Result<Figure> decode(const std::string& line) {
   return figure;
 }
 
-std::string headOfRows() { return "what           tier     size                      time         a rank\n"; }
+std::string headOfRows() { return "what          tier     size                      time         a rank\n"; }
 
 static std::string rateOf(const Figure& figure) {
   if (figure.measure == Measure::kDeviceMemory) return "";
@@ -82,7 +82,7 @@ std::string toRow(const Figure& figure) {
   const std::string time = isTimed ? withUnit(figure.seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}) : "",
                     rate = rateOf(figure);
   char row[160];
-  std::snprintf(row, sizeof row, "%-13s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
+  std::snprintf(row, sizeof row, "%-12s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
                 sizeOf(figure).c_str(), time.c_str(), rate.c_str());
   return row;
 }

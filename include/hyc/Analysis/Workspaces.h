@@ -17,6 +17,10 @@ inline constexpr llvm::StringLiteral kTargetAttribute = "rank.target";
 /// Bytes that a call of a rank function wants where it runs on up to `threads` threads; 0 for most.
 int64_t workspaceBytes(mlir::Operation *call, int64_t threads);
 
+/// Of the gradient of a norm over `rows` rows of `cols`: bytes of the f32 sums over blocks of rows, of `vectors`
+/// vectors of a row's length (2 of layer_norm, 1 of rms_norm).
+int64_t rowSumsBytes(int64_t rows, int64_t cols, int64_t vectors, bool onGpu);
+
 /// convolutionColumns of kernels/convolution/op.h; channels and outputs are those of one group.
 struct ConvolutionShape {
   int64_t groups, channels, outputs, kernels, places;

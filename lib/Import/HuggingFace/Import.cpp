@@ -23,6 +23,9 @@ static constexpr int64_t kMaxElements = int64_t(1) << 50;
 /// Tokens of a model whose positions are distances: a table has one row for each.
 static constexpr int64_t kMostDistant = int64_t(1) << 20;
 
+/// Samples of a micro-batch, where each is compared with each: a plan's own bound.
+static constexpr int64_t kMostCompared = 65536;
+
 /// Older files of GPT-2 keep each layer's causal mask and the number that masks, those of Llama its rotary frequencies.
 static bool isComputed(StringRef name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
@@ -38,8 +41,9 @@ struct Architecture {
   std::function<std::string(StringRef)> storedName;
   std::function<StoredParts(StringRef, ArrayRef<int64_t>)> storedParts;
   bool (*ignored)(StringRef stored) = isComputed;
-  int64_t otherRows = 0; ///< of a sample besides its tokens: frames of sound, patches of an image
-  bool isCausal = false; ///< no place sees one behind it
+  int64_t otherRows = 0;        ///< of a sample besides its tokens: frames of sound, patches of an image
+  bool isCausal = false;        ///< no place sees one behind it
+  bool comparesSamples = false; ///< each with each, so that one product is of samples by samples
 };
 } // namespace
 
@@ -51,6 +55,9 @@ static LogicalResult checkSizes(Location loc, const Architecture &model, int64_t
                           << "\", which is " << model.positions;
   double widest = static_cast<double>(std::max(model.vocabulary, model.widest));
   double tokens = static_cast<double>(batch) * static_cast<double>(std::max(sequence, model.otherRows));
+  if (model.comparesSamples && batch > kMostCompared)
+    return emitError(loc) << "dimension batch is " << batch << ", expected at most " << kMostCompared
+                          << " samples, each of which is compared with each";
   double largest = std::max(tokens * widest, static_cast<double>(model.width) * widest);
   if (largest <= static_cast<double>(kMaxElements))
     return success();
@@ -115,7 +122,9 @@ static FailureOr<Architecture> readClip(MLIRContext &context, ConfigReader &read
                       {},
                       {},
                       isClipsCount,
-                      config->imageRows()};
+                      config->imageRows(),
+                      /*isCausal=*/false,
+                      /*comparesSamples=*/true};
 }
 
 static constexpr struct {

@@ -87,10 +87,30 @@ private:
 
   /// Whether every result has the factor, and no two of its places meet.
   static bool isApart(const ShardingRule &rule, int factor) {
-    return rule.factors[factor].kind == FactorKind::parallel &&
+    return rule.factors[factor].kind == FactorKind::parallel && countsPlaces(rule, factor) &&
            llvm::all_of(rule.results, [&](const TensorFactors &result) {
              return llvm::any_of(result, [&](const DimFactors &dim) { return llvm::is_contained(dim, factor); });
            });
+  }
+
+  /// Whether the factor counts places of a sample: nothing stands before it in its dimension but samples. Behind
+  /// another, as of a sequence that is cut into four, which places it joins depends on the size.
+  static bool countsPlaces(const ShardingRule &rule, int factor) {
+    DimFactors samples;
+    for (ArrayRef<TensorFactors> tensors : {ArrayRef(rule.operands), ArrayRef(rule.results)})
+      for (const TensorFactors &tensor : tensors)
+        if (!tensor.empty() && tensor.front().size() == 1)
+          samples.push_back(tensor.front().front());
+    auto isAlone = [&](const DimFactors &dim) {
+      return llvm::all_of(llvm::make_range(dim.begin(), llvm::find(dim, factor)),
+                          [&](int before) { return llvm::is_contained(samples, before); });
+    };
+    for (ArrayRef<TensorFactors> tensors : {ArrayRef(rule.operands), ArrayRef(rule.results)})
+      for (const TensorFactors &tensor : tensors)
+        for (const DimFactors &dim : tensor)
+          if (llvm::is_contained(dim, factor) && !isAlone(dim))
+            return false;
+    return true;
   }
 
   /// Whether place i of the result is place i of the operand, in dimensions that differ.
@@ -139,6 +159,8 @@ private:
     auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
     if (!microbatch)
       return module.emitError("[sizes.inputs] has no @microbatch");
+    if (failed(checkLoss(microbatch, size)))
+      return failure();
     return checkInputs(microbatch, size);
   }
 
@@ -180,6 +202,35 @@ private:
     return error;
   }
 
+  /// What a micro-batch's number of places, or of labels, is; null where nothing counts them.
+  static Operation *findCount(FuncOp microbatch) {
+    auto module = microbatch->getParentOfType<ModuleOp>();
+    for (auto accumulate : microbatch.getBody().front().getOps<AccumulateOp>())
+      if (auto state = module.lookupSymbol<StateOp>(accumulate.getTarget()); state && state.getRole() == "token_count")
+        return accumulate.getValue().getDefiningOp();
+    return nullptr;
+  }
+
+  /// Places that padding fills have no part in the loss, or those that a smaller size cuts off would be missed.
+  LogicalResult checkLoss(FuncOp microbatch, ModelSize size) {
+    auto whole = dyn_cast_or_null<ConstantOp>(findCount(around));
+    auto own = dyn_cast_or_null<ConstantOp>(findCount(microbatch));
+    if (!whole && !own)
+      return success(); // labels that count, in number
+    if (!whole || !own || whole.getValueAttr() != own.getValueAttr())
+      return microbatch.emitError("[sizes.loss] the loss is a mean over all places of ")
+             << size.dim << ", padding too, so that " << spell(size) << " would not have that of " << spell(largestSize)
+             << "; give --dim one size, the largest";
+    auto &ops = around.getBody().front();
+    auto comparesNumbers = [](Operation &op) { return getId(&op) == "loss.error" || getId(&op) == "loss.softplus"; };
+    if (!ops.getOps<CrossEntropyOp>().empty() || llvm::any_of(ops, comparesNumbers))
+      return success();
+    return microbatch.emitError(
+               "[sizes.loss] the model's own loss is no cross entropy, of which it is known that labels of "
+               "padding have no part in it, so that ")
+           << spell(size) << " may not have that of " << spell(largestSize) << "; give --dim one size, the largest";
+  }
+
   LogicalResult checkInputs(FuncOp microbatch, ModelSize size) {
     if (microbatch.getNumArguments() != around.getNumArguments())
       return microbatch.emitError("[sizes.inputs] has ")
@@ -201,8 +252,13 @@ private:
                << spell(size) << ", and " << whole << " for " << spell(largestSize)
                << ", expected the same but for dimensions of a sample that are " << size.dim
                << "; give --dim one size, the largest";
-      // Of one place of the dimension each.
-      bool tells = own != whole && own.getRank() == 2;
+      if (around.getArgument(i).use_empty() != microbatch.getArgument(i).use_empty())
+        return microbatch.emitError("[sizes.inputs] input ")
+               << (name ? name : StringAttr::get(&getContext(), "#" + Twine(i))) << " is read of "
+               << spell(microbatch.getArgument(i).use_empty() ? largestSize : size)
+               << " alone, expected of both; leave " << spell(size) << " out";
+      // Of one place of the dimension each, and read: nobody brings what nobody reads.
+      bool tells = own != whole && own.getRank() == 2 && !around.getArgument(i).use_empty();
       byLabels |= tells && lengthToldBy(around, i) == LengthTeller::labels;
       byPresence |= tells && lengthToldBy(around, i) == LengthTeller::presence;
     }

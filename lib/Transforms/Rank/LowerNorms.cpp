@@ -2,21 +2,15 @@
 #include "FunctionLowering.h"
 
 #include "hyc/Analysis/Workspaces.h"
-#include "kernels/cuda/row_blocks.h"
-#include "kernels/layer_norm/op.h"
 
 using namespace mlir;
 using namespace hyc;
 
-/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length. LayerNormDesc's blocks
-/// are RmsNormDesc's, too.
+/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length.
 static rank::BufferType rowBlocks(Operation *op, rank::BufferType x, int64_t vectors) {
-  kernels::LayerNormDesc desc;
-  desc.cols = x.getShape().back(), desc.rows = desc.cols ? x.getNumElements() / desc.cols : 0;
   auto module = op->getParentOfType<ModuleOp>();
-  int64_t bytes = module && module->hasAttr(kTargetAttribute)
-                      ? kernels::cuda::rowSumsBytes(desc.rows, desc.cols, vectors)
-                      : static_cast<int64_t>(kernels::layerNormBackwardWorkspaceBytes(desc)) / 2 * vectors;
+  int64_t cols = x.getShape().back(), rows = cols ? x.getNumElements() / cols : 0;
+  int64_t bytes = rowSumsBytes(rows, cols, vectors, module && module->hasAttr(kTargetAttribute));
   int64_t elements = bytes / static_cast<int64_t>(sizeof(float));
   return rank::BufferType::get(x.getContext(), {elements}, accumulationType(x.getElementType()), {});
 }

@@ -186,6 +186,8 @@ def compile(
             folder.with_name(folder.name + ".pt2") if output is not None else scratch / f"{type(model).__name__}.pt2"
         )
         archive.parent.mkdir(parents=True, exist_ok=True)
+        if lengths is not None and keywords.get("dim") is not None:
+            raise UsageError("lengths and dim are given, expected one of them: lengths says what sizes the dimension of samples has")
         # Said wrong, settings cost no export.
         settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
         open_length = None if lengths is None else tracing.length_of(sample_inputs)

@@ -153,7 +153,7 @@ function tell(node, whole) {
   if (node.times) text += ', ' + Math.round(node.times * 100) / 100 + ' times';
   if (node.operations) text += '; ' + giga(node.operations, node.seconds) + ' Gop/s';
   if (node.bytes) text += '; ' + giga(node.bytes, node.seconds) + ' GB/s';
-  if (node.roof) text += '; ' + percent(node.roof, node.seconds) + ' of the roof';
+  if (data.machine && node.roof) text += '; ' + percent(node.roof, node.seconds) + ' of the roof';
   at('detail').textContent = text;
 }
 function draw(tree, root) {

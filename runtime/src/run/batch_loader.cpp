@@ -205,7 +205,10 @@ Result<int64_t> BatchLoader::measure(int64_t step) {
     for (int64_t microBatch = 0; microBatch < microBatches_; ++microBatch) {
       for (int64_t i = 0; i < ctx_.program().batch.samples; ++i) {
         HYCRT_RETURN_IF_ERROR(data_->read(itemOf({step, microBatch}, i), ctx_.seed(), input, row_.data()));
-        length = std::max(length, reachOf(input, row_.data()));
+        const int64_t reach = reachOf(input, row_.data());
+        // A mask that hides nothing by zeros tells nothing; all of the sample may count.
+        if (reach == 0 && input.tells == LengthTeller::kPresence) return entry_.size;
+        length = std::max(length, reach);
       }
     }
   }

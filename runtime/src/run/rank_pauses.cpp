@@ -133,6 +133,7 @@ Status RankRun::writeMeasurement(StageRunner& runner, int64_t step) {
   HYCRT_RETURN_IF_ERROR(
       measurement_.writeProfile(*exchanger_, environment_.worldSize, run_, profileFacts(), runner.note));
   runner.measureBy(nullptr);
+  runner.holdLargestSize(false);
   if (recordsSteps_) runner.recordSteps(options_.cudaGraph == StepRecording::kOn);
   enter("trains");
   if (environment_.rank != 0) return {};

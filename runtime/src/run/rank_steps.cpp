@@ -88,9 +88,9 @@ Status RankRun::train() {
 void RankRun::measure(StageRunner& runner) {
   runner.measureBy(measurement_.profile());
   if (!measurement_.profile() || runner.size() == 0) return;
-  runner.holdLargestSize();
+  runner.holdLargestSize(true);
   if (environment_.rank != 0) return;
-  events_.note(std::string("--profile measures the largest size: steps are run at ") + program_.entries[0].dim + " " +
+  events_.note(std::string("what is measured is the largest size: steps are run at ") + program_.entries[0].dim + " " +
                std::to_string(runner.size()));
 }
 

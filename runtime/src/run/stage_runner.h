@@ -64,7 +64,7 @@ class StageRunner {
   // samples fit in. All ranks come to the same, so all of them call it, or none.
   Status chooseSize();
   // Steps are run at the largest size, whatever their samples are.
-  void holdLargestSize() { holdsLargest_ = true; }
+  void holdLargestSize(bool holds) { holdsLargest_ = holds; }
   // Of the step: 0 where the entry has none.
   int64_t size() const { return entry_->size; }
 

@@ -203,5 +203,21 @@ TEST_F(Gemm, TakesRowsThatEndWithinAPack) {
   expectGemm<Bf16, Bf16>(batch, 3 * 8 * 72, 3 * 69 * 72, 3 * 8 * 72, 2 * kEpsilon<Bf16>);
 }
 
+// A part of a sum may be beyond what the result's type holds, and the sum not.
+TEST_F(Gemm, HoldsSumsWhosePartsAreTooLarge) {
+  GemmDesc d;
+  d.m = d.n = 64, d.k = 65, d.lda = 72;
+  std::vector<F16> a(static_cast<size_t>(d.m * d.lda), F16(0.0f)), b(static_cast<size_t>(d.k * d.n), F16(0.0f));
+  for (int64_t i = 0; i < d.m; ++i) {
+    a[static_cast<size_t>(i * d.lda)] = F16(-200.0f), a[static_cast<size_t>(i * d.lda + 64)] = F16(256.0f);
+    b[static_cast<size_t>(i)] = F16(100.0f), b[static_cast<size_t>(64 * d.n + i)] = F16(300.0f);
+  }
+  DeviceArray<F16> dA(a), dB(b), dC(d.m * d.n);
+  DeviceArray<uint8_t> workspace(kGemmWorkspaceBytes);
+  gemm(nullptr, d, dA.get(), dB.get(), nullptr, dC.get(), workspace.get());
+  ASSERT_EQ(gemmFailure(), nullptr);
+  EXPECT_EQ(dC.readDoubles(), Doubles(static_cast<size_t>(d.m * d.n), 256.0 * 300 - 200.0 * 100));
+}
+
 } // namespace
 } // namespace hyc::kernels::cuda

@@ -300,7 +300,8 @@ def CheckSizes : Pass<"hyc-check-sizes", "::mlir::ModuleOp"> {
     1. `sizes.largest`: the module says a `hyc.size`, and those inside smaller ones of the same dimension.
     2. `sizes.states`: all have the same parameters and states, of the same types, in the same places, divided alike.
     3. `sizes.inputs`: inputs differ in dimensions of a sample that are the dimension, and in nothing else.
-    4. `sizes.length`: an attention mask tells how long a sample is, or labels do, and what lies behind them changes no
+    4. `sizes.loss`: the loss is over labels that count; one over all places would count padding, which smaller sizes cut.
+    5. `sizes.length`: an attention mask tells how long a sample is, or labels do, and what lies behind them changes no
        loss: the module is `hyc.causal`, or on the way to the logits each op computes the places of the dimension apart
        from one another, by its sharding rule, but for causal attention.
 

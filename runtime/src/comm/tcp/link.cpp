@@ -244,6 +244,9 @@ bool Link::receive(FrameTaker& taker) {
     }
     if (refuses_) isOver_.store(true, std::memory_order_release);
   }
+  // More may be there than was taken: what it was to wait for is over.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  lanes_[from_]->stream.wakeAt(1);
   return !isOver();
 }
 
