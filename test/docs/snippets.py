@@ -187,7 +187,7 @@ SNIPPETS = {
         ("test/bench/planned_here.py", Shown("takes minutes, and a quiet machine")),
         ("hyc-bench -o", Run(replace={"[--ranks N] [--threads N] [--nvme-path DIR]": "--ranks 2 --threads 1 --mib 1 --seconds 0.05", "--ranks N": "--ranks 2",
                                       "hyc-compile …": "hyc-compile model.onnx --labels labels --global-batch 8 --plan-only -o planned"},
-                             skip={"--hostfile": "needs several hosts"})),
+                             skip={"--hostfile": "needs several hosts", "--target cuda": "needs a GPU"})),
     ],
     "docs/precision.md": [("hyc-compile model.onnx", Run("quick", replace={"…": "--labels labels --micro-batch 1 --plan-only -o planned"}))],
     "docs/python.md": [
