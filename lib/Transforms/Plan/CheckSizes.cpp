@@ -222,7 +222,7 @@ private:
              << size.dim << ", padding too, so that " << spell(size) << " would not have that of " << spell(largestSize)
              << "; give --dim one size, the largest";
     auto &ops = around.getBody().front();
-    auto comparesNumbers = [](Operation &op) { return getId(&op) == "loss.error" || getId(&op) == "loss.softplus"; };
+    auto comparesNumbers = [](Operation &op) { return getId(&op) == "loss.error" || getId(&op) == "loss.each"; };
     if (!ops.getOps<CrossEntropyOp>().empty() || llvm::any_of(ops, comparesNumbers))
       return success();
     return microbatch.emitError(
