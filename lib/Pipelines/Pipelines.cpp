@@ -153,6 +153,8 @@ static void buildTrainOne(OpPassManager &passes, const Plan &plan, double normal
   // And no canonicalization after it: folding shares constants between forward and backward, which stage cuts then have
   // to undo.
   passes.addPass(createDifferentiate());
+  // Before precision, which then decides for the merged product what it does for others.
+  passes.addPass(createMergeProducts());
 
   AttachOptimizerOptions optimizer;
   buildPrecision(passes, plan, optimizer, normalizer);

@@ -87,3 +87,22 @@ hyc.func @softmax_over_merged_heads(%s: tensor<2x4x16x16xf32>, %v: tensor<8x16x8
   %2 = hyc.einsum "amk,akn->amn" %1, %v : (tensor<8x16x16xf32>, tensor<8x16x8xf32>) -> tensor<8x16x8xf32>
   hyc.return %2 : tensor<8x16x8xf32>
 }
+
+// -----
+
+// A copy of the weight a sample, as a linear layer over a transposed batch is exported: the samples' letter leaves it.
+// What the result lacks stays, since that sums over copies.
+// CHECK-LABEL: @repeated_weight
+// CHECK-SAME: (%[[X:.*]]: tensor<4x2x8xf32>, %[[W:.*]]: tensor<16x8xf32>)
+// CHECK-NEXT: %[[Y:.*]] = hyc.einsum "abc,dc->bad" %[[X]], %[[W]]
+// CHECK-NEXT: %[[B:.*]] = hyc.broadcast %[[W]] [1, 2]
+// CHECK-NEXT: %[[Z:.*]] = hyc.einsum "abc,adc->bd" %[[X]], %[[B]]
+// CHECK-NEXT: hyc.return %[[Y]], %[[Z]]
+hyc.func @repeated_weight(%x: tensor<4x2x8xf32>, %w: tensor<16x8xf32>) -> (tensor<2x4x16xf32>, tensor<2x16xf32>) {
+  %0 = hyc.transpose %w [1, 0] : (tensor<16x8xf32>) -> tensor<8x16xf32>
+  %1 = hyc.broadcast %0 [1, 2] : (tensor<8x16xf32>) -> tensor<2x8x16xf32>
+  %2 = hyc.einsum "abc,bcd->bad" %x, %1 : (tensor<4x2x8xf32>, tensor<2x8x16xf32>) -> tensor<2x4x16xf32>
+  %3 = hyc.broadcast %w [1, 2] : (tensor<16x8xf32>) -> tensor<4x16x8xf32>
+  %4 = hyc.einsum "abc,adc->bd" %x, %3 : (tensor<4x2x8xf32>, tensor<4x16x8xf32>) -> tensor<2x16xf32>
+  hyc.return %2, %4 : tensor<2x4x16xf32>, tensor<2x16xf32>
+}

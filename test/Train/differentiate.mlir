@@ -126,3 +126,29 @@ hyc.func @train(%ids: tensor<2xi64> {hyc.input = "ids", hyc.source = "token"},
 // CHECK-NEXT: %[[ROWS:.*]] = hyc.broadcast %[[IS]] [0] {hyc.backward, id = "embed.grad.is_padding.rows"}
 // CHECK: %[[KEPT:.*]] = hyc.select %[[ROWS]], %{{.*}}, %[[DY]] {hyc.backward, id = "embed.grad.padded"}
 // CHECK-NEXT: hyc.embedding_grad %[[IDS]], %[[KEPT]] {hyc.backward, id = "embed.grad"}
+
+// -----
+
+// Slices of one value: those beside one another are joined, with zeros where none is; one that overlaps is added.
+hyc.param @w : tensor<8xf32> from #hyc.fill<0.0>
+hyc.func @train(%n: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w {id = "w"} : tensor<8xf32>
+  %x = hyc.exp %w {id = "x"} : tensor<8xf32>
+  %a = hyc.slice %x offsets [0] strides [1] {id = "a"} : (tensor<8xf32>) -> tensor<3xf32>
+  %b = hyc.slice %x offsets [4] strides [1] {id = "b"} : (tensor<8xf32>) -> tensor<3xf32>
+  %c = hyc.slice %x offsets [2] strides [1] {id = "c"} : (tensor<8xf32>) -> tensor<3xf32>
+  %ab = hyc.mul %a, %b {id = "ab"} : tensor<3xf32>
+  %abc = hyc.mul %ab, %c {id = "abc"} : tensor<3xf32>
+  %sum = hyc.reduce sum %abc [0] {id = "sum"} : (tensor<3xf32>) -> tensor<f32>
+  %count = hyc.neg %n {id = "count"} : tensor<i64>
+  hyc.return %sum, %count : tensor<f32>, tensor<i64>
+}
+// CHECK: %[[DAB:.*]] = hyc.mul {{.*}} {hyc.backward, id = "abc.grad.lhs"}
+// CHECK: %[[DC:.*]] = hyc.mul {{.*}} {hyc.backward, id = "abc.grad.rhs"}
+// CHECK: %[[DA:.*]] = hyc.mul {{.*}} {hyc.backward, id = "ab.grad.lhs"}
+// CHECK: %[[DB:.*]] = hyc.mul {{.*}} {hyc.backward, id = "ab.grad.rhs"}
+// CHECK: %[[PC:.*]] = hyc.pad %[[DC]] offsets [2]
+// CHECK: %[[Z3:.*]] = hyc.constant {hyc.backward, id = "a.grad.zero.3"} dense<0.000000e+00> : tensor<1xf32>
+// CHECK: %[[Z7:.*]] = hyc.constant {hyc.backward, id = "a.grad.zero.7"} dense<0.000000e+00> : tensor<1xf32>
+// CHECK: %[[AB:.*]] = hyc.concat %[[DA]], %[[Z3]], %[[DB]], %[[Z7]] dim 0 {hyc.backward, id = "a.grad"}
+// CHECK: hyc.add %[[PC]], %[[AB]] {hyc.backward, id = "x.grad.sum"}

@@ -276,6 +276,49 @@ struct AbsorbResultTranspose : LayoutPattern<TransposeOp> {
   }
 };
 
+/// einsum(x, broadcast(w)) -> einsum(x, w) without the letters of the dimensions that were added, where x has them and
+/// the result keeps them: a linear layer over a transposed batch is exported as a product with a copy of its weight a
+/// sample.
+struct AbsorbOperandBroadcast : LayoutPattern<EinsumOp> {
+  using LayoutPattern::LayoutPattern;
+  LogicalResult matchAndRewrite(EinsumOp op, PatternRewriter &rewriter) const override {
+    EinsumOp::Letters letters = op.getLetters();
+    std::string own[2] = {letters.lhs.str(), letters.rhs.str()};
+    for (int side = 0; side < 2; ++side) {
+      auto broadcast = op->getOperand(side).getDefiningOp<BroadcastOp>();
+      if (!broadcast)
+        continue;
+      std::string kept;
+      SmallVector<int64_t> dims, shape;
+      for (auto [dim, letter] : llvm::enumerate(own[side])) {
+        const bool isAdded = !llvm::is_contained(broadcast.getDims(), static_cast<int64_t>(dim));
+        if (isAdded && own[1 - side].find(letter) != std::string::npos && letters.result.contains(letter))
+          continue;
+        if (!isAdded)
+          dims.push_back(static_cast<int64_t>(kept.size()));
+        kept += letter;
+        shape.push_back(typeOf(broadcast.getResult()).getDimSize(dim));
+      }
+      if (kept == own[side])
+        continue;
+      Value narrow = broadcast.getOperand();
+      if (kept.size() > dims.size()) {
+        auto rest = BroadcastOp::create(rewriter, broadcast.getLoc(), withShape(narrow, shape), narrow, dims);
+        ids.assign(rest, getIdPath(broadcast));
+        narrow = rest;
+      }
+      own[side] = kept;
+      std::string spec = makeSpec(own[0], own[1], letters.result);
+      rewriter.modifyOpInPlace(op, [&] {
+        op.setSpec(spec);
+        op->setOperand(side, narrow);
+      });
+      return success();
+    }
+    return failure();
+  }
+};
+
 char unusedLetter(std::string &used) {
   for (char letter : StringRef("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     if (used.find(letter) == std::string::npos)
@@ -366,8 +409,8 @@ struct AbsorbLayout : hyc::impl::AbsorbLayoutBase<AbsorbLayout> {
   void runOnOperation() override {
     OpIds ids(getOperation());
     RewritePatternSet patterns(&getContext());
-    patterns.add<SinkThroughElementwise, SinkMergeThroughTranspose, SinkMergeThroughSoftmax, AbsorbOperandTranspose,
-                 AbsorbResultTranspose, AbsorbOperandMerge>(&getContext(), ids);
+    patterns.add<SinkThroughElementwise, SinkMergeThroughTranspose, SinkMergeThroughSoftmax, AbsorbOperandBroadcast,
+                 AbsorbOperandTranspose, AbsorbResultTranspose, AbsorbOperandMerge>(&getContext(), ids);
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
     TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
     if (failed(rewriteFunctions(getOperation(), std::move(patterns))))

@@ -2,6 +2,7 @@
 // follows from the chunks that use it.
 #include "dialects/Dist/DistDialect.h"
 #include "hyc/Analysis/Layers.h"
+#include "hyc/Analysis/Origin.h"
 #include "hyc/Support/NamePattern.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -226,21 +227,6 @@ private:
     }
   }
 
-  /// The chunk of the forward op that `id` derives from, by the longest matching prefix: a gradient's, or what
-  /// measures a parameter for a product.
-  int64_t chunkOfOrigin(StringRef id, const llvm::StringMap<int64_t> &chunkOfId) {
-    auto lastSuffix = [](StringRef text) {
-      size_t gradient = text.rfind(".grad"), quantized = text.rfind(".fp8");
-      return gradient == StringRef::npos    ? quantized
-             : quantized == StringRef::npos ? gradient
-                                            : std::max(gradient, quantized);
-    };
-    for (size_t end = lastSuffix(id); end != StringRef::npos; end = lastSuffix(id.take_front(end)))
-      if (auto entry = chunkOfId.find(id.take_front(end)); entry != chunkOfId.end())
-        return entry->second;
-    return -1;
-  }
-
   /// A backward op goes to its origin's chunk, but never after a chunk whose cotangents it reads.
   void assignBackwardOps() {
     llvm::StringMap<int64_t> chunkOfId;
@@ -250,7 +236,7 @@ private:
     for (Operation &op : func.getBody().front()) {
       if (chunkOf(&op) >= 0 || isa<ReturnOp>(op))
         continue;
-      int64_t chunk = chunkOfOrigin(getId(&op), chunkOfId), bound = chunks - 1;
+      int64_t chunk = findOfOrigin(getId(&op), chunkOfId).value_or(-1), bound = chunks - 1;
       for (Value operand : op.getOperands())
         if (Operation *def = operand.getDefiningOp();
             def && chunkOf(def) >= 0 && def->hasAttr("hyc.backward") && !isFloating(def))

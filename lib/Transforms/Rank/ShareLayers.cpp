@@ -1,7 +1,8 @@
 // Makes one function of op sequences that differ only in addresses.
 //
 // A function is a sequence of calls; two calls are alike if only ids, offsets and rows differ. A run of repeats with
-// period p is a stretch where call i is like call i + p. The longest saving wins, again and again until none is left.
+// period p is a stretch where call i is like call i + p. The greatest saving wins, a shorter period before one that saves at
+// most twice as much, again and again until none is left.
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -174,7 +175,10 @@ std::optional<Repeat> LayerSharer::findBest() const {
       size_t length = 0;
       while (i + length + period < keys.size() && keys[i + length] == keys[i + length + period])
         ++length;
-      if (size_t count = length / period + 1; count > 1 && (count - 1) * period > best.saved())
+      // Periods grow: a longer one has to save more than twice as much, since what repeats inside of its function is
+      // written out there.
+      if (size_t count = length / period + 1;
+          count > 1 && (count - 1) * period > best.saved() * (period > best.period && best.count ? 2 : 1))
         if (Repeat aligned = alignToLayer({i, period, count}, length % period); aligned.count)
           best = aligned;
       i += length + 1;

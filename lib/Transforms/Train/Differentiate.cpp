@@ -1,5 +1,6 @@
 // Differentiate: reverse-mode differentiation of @train into @microbatch. Gradients are sums over tokens, never means:
 // only @apply knows how many tokens a step counted.
+#include "SliceGradients.h"
 #include "TrainingState.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -67,6 +68,9 @@ private:
   /// Asks `op` for its operands' cotangents; false where nothing was needed.
   FailureOr<bool> differentiate(Operation *op);
   void addCotangent(Value value, Value cotangent);
+  void sumCotangent(Value value, Value cotangent);
+  /// The sum of the cotangents that have arrived; null where there are none.
+  Value cotangentOf(Value value);
   void accumulateReads(Operation *firstUser);
   StateOp gradientOf(ParamOp param);
   /// Declares the gradients in the order of their parameters, whatever the order of the walk; warns of parameters that
@@ -79,6 +83,7 @@ private:
   OpBuilder builder;
   DenseSet<Value> active;
   DenseMap<Value, Value> cotangents;
+  SliceGradients slices;
   DenseMap<Operation *, SmallVector<ReadOp>> readsDoneAt;
   DenseMap<ParamOp, StateOp> gradients;
 };
@@ -108,6 +113,11 @@ void ReverseWalk::findFirstUses(ArrayRef<Operation *> forward) {
 }
 
 void ReverseWalk::addCotangent(Value value, Value cotangent) {
+  if (!slices.collect(value, cotangent))
+    sumCotangent(value, cotangent);
+}
+
+void ReverseWalk::sumCotangent(Value value, Value cotangent) {
   Value &sum = cotangents[value];
   if (!sum) {
     sum = cotangent;
@@ -119,10 +129,16 @@ void ReverseWalk::addCotangent(Value value, Value cotangent) {
   sum = add;
 }
 
+Value ReverseWalk::cotangentOf(Value value) {
+  for (Value joined : slices.join(value, builder))
+    sumCotangent(value, joined);
+  return cotangents.lookup(value);
+}
+
 FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
   SmallVector<Value> results;
   for (Value result : op->getResults())
-    results.push_back(cotangents.lookup(result));
+    results.push_back(cotangentOf(result));
   SmallVector<bool> wanted;
   for (Value operand : op->getOperands())
     wanted.push_back(active.contains(operand));
@@ -156,7 +172,7 @@ StateOp ReverseWalk::gradientOf(ParamOp param) {
 
 void ReverseWalk::accumulateReads(Operation *firstUser) {
   for (ReadOp read : readsDoneAt.lookup(firstUser)) {
-    Value cotangent = cotangents.lookup(read.getResult());
+    Value cotangent = cotangentOf(read.getResult());
     if (!cotangent)
       continue;
     StateOp state = gradientOf(states.lookup<ParamOp>(read.getSource()));

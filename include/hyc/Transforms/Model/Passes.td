@@ -18,7 +18,8 @@ def AbsorbLayout : Pass<"hyc-absorb-layout", "::mlir::ModuleOp"> {
     ```mlir
     %2 = hyc.einsum "mak,kn->man" %x, %w : (tensor<2x16x32xf32>, tensor<32x96xf32>) -> tensor<2x16x96xf32>
     ```
-    A merge of dimensions passes through elementwise ops, transposes and softmax; a transpose becomes an order of letters.
+    A merge of dimensions passes through elementwise ops, transposes and softmax; a transpose becomes an order of letters,
+    and a weight that is repeated for each sample loses the samples' letter.
     Batch, sequence and heads are dimensions of their own afterwards, which is what sharding and the passes below look at.
   }];
   let dependentDialects = ["::hyc::HycDialect"];

@@ -273,7 +273,7 @@ def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
     what no trainable parameter feeds. The cotangent of the loss sum is 1: gradients are sums over tokens, which @apply
     divides by the step's count. A value with several uses gets the sum of its cotangents, latest use first. Each read of
     a parameter adds into that parameter's gradient as soon as its last cotangent is there, so a tied parameter is
-    accumulated once per read. Behind hyc.stop_gradient nothing is asked; what it kept the gradient from takes its place.
+    accumulated once per read. Cotangents of slices of one value that do not overlap are joined by a concat. Behind hyc.stop_gradient nothing is asked; what it kept the gradient from takes its place.
 
     ```mlir
     hyc.func @train(%x: tensor<2x3xf32> {hyc.input = "x"}) -> (tensor<f32>, tensor<i64>) {
@@ -304,6 +304,35 @@ def Differentiate : Pass<"hyc-differentiate", "::mlir::ModuleOp"> {
     Statistic<"backwardOps", "backward-ops", "ops built for the backward pass">,
     Statistic<"skippedOps", "skipped-ops", "forward ops that need no gradient">,
   ];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
+def MergeProducts : Pass<"hyc-merge-products", "::mlir::ModuleOp"> {
+  let summary = "Makes one product of the many small ones that a repeated use of a parameter adds into its gradient";
+  let description = [{
+    A recurrent layer reads its weight once a step, and each step adds a product to the gradient that has as many terms
+    as the batch has samples: little to multiply, but the whole gradient is read and written. One product over what all
+    steps have, side by side, is the same sum. Products of one spec and size are merged where they belong to one layer of
+    the model, so that no stage waits for another, and where both operands together have at most half the elements of the
+    result. Tensors that are side by side already, as the results of all steps usually are, are read there. Sums over a
+    bias are merged where that is so.
+
+    ```mlir
+    %dw2 = hyc.einsum "bh,bg->gh" %h1, %g2 {hyc.backward, id = "step.2.grad.rhs"} : …
+    hyc.accumulate %dw2 into @w.grad {hyc.backward, id = "w.grad.accumulate"} : tensor<256x64xf32>
+    …
+    %dw1 = hyc.einsum "bh,bg->gh" %h0, %g1 {hyc.backward, id = "step.1.grad.rhs"} : …
+    hyc.accumulate %dw1 into @w.grad {hyc.backward, id = "w.grad.accumulate.2"} : tensor<256x64xf32>
+    ```
+    becomes
+    ```mlir
+    %h = hyc.concat %h0_row, %h1_row dim 0 {hyc.backward, id = "step.1.grad.rhs.lhs"} : … -> tensor<2x4x64xf32>
+    %g = hyc.concat %g1_row, %g2_row dim 0 {hyc.backward, id = "step.1.grad.rhs.rhs"} : … -> tensor<2x4x256xf32>
+    %dw = hyc.einsum "abh,abg->gh" %h, %g {hyc.backward, id = "step.1.grad.rhs"} : …
+    hyc.accumulate %dw into @w.grad {hyc.backward, id = "w.grad.accumulate"} : tensor<256x64xf32>
+    ```
+  }];
+  let statistics = [Statistic<"mergedProducts", "merged-products", "products that became part of another">];
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
