@@ -3,6 +3,8 @@
 
 #include <omp.h>
 
+#include "kernels/gemm/epilogue.h"
+#include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/pack.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/micro_kernel.h"
@@ -19,23 +21,10 @@ constexpr int kLineFloats = 16;  // of a cache line
 static_assert(kPanelColumns <= kGemmPanelPadding && kGemmColumnBlock % kPanelColumns == 0);
 static_assert(kGemmRowBlock % kPanelRows == 0);
 
+constexpr int64_t kThreadFloats = kGemmThreadWorkspaceBytes / sizeof(float);
+
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// What becomes of a run's sums.
-struct Epilogue {
-  float alpha;
-  const float *bias;  // at the tile's first column; null where none is added
-  bool addC;
-};
-
-static void finishRow(const float *sums, const Epilogue &e, int64_t columns, float *c) {
-  for (int64_t j = 0; j < columns; ++j) {
-    float value = e.alpha * sums[j];
-    if (e.bias) value += e.bias[j];
-    c[j] = e.addC ? value + c[j] : value;
-  }
-}
 
 // One tile of C, rows × columns of it inside the matrix.
 static void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns) {
@@ -168,7 +157,6 @@ static void multiplyDepth(const GemmDesc &d, int64_t kEnd, const float *a, const
 
 static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
                          float *c, float *scratch) {
-  constexpr int64_t kThreadFloats = kGemmThreadWorkspaceBytes / sizeof(float);
   float *scratchA = scratch + omp_get_thread_num() * kThreadFloats;
   float *scratchB = scratch + omp_get_num_threads() * kThreadFloats;
   for (int64_t batch = 0; batch < d.batch; ++batch)
@@ -182,8 +170,20 @@ static void multiplyTeam(const GemmDesc &d, const float *a, const float *b, cons
       }
 }
 
+static void multiplyFewRows(const GemmDesc &d, const float *a, const float *b, const float *bias, float *c,
+                            float *scratch) {
+  runTeam(gemmIsWorthATeam(d), [&] {
+    float *const own = scratch + omp_get_thread_num() * kThreadFloats;
+#pragma omp for collapse(2) schedule(static)
+    for (int64_t batch = 0; batch < d.batch; ++batch)
+      for (int64_t column = 0; column < d.n; column += kFewColumns)
+        multiplyFewRows(d, a + batch * d.strideA, b + batch * d.strideB, bias, c + batch * d.strideC, column, own);
+  });
+}
+
 void gemmWithScratch(const GemmDesc &d, const float *a, const float *b, const float *packed, const float *bias,
                      float *c, float *scratch) {
+  if (b && hasFewRows(d)) return multiplyFewRows(d, a, b, bias, c, scratch);
   runTeam(gemmIsWorthATeam(d), [&] { multiplyTeam(d, a, b, packed, bias, c, scratch); });
 }
 

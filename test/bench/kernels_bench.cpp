@@ -61,7 +61,7 @@ struct Shape {
   bool transA, transB;
 };
 
-// GPT-2 124M, sequence 1,024, one sample; then a shard and a small model.
+// GPT-2 124M, sequence 1,024, one sample; then a shard, a small model, and products of few rows.
 constexpr Shape kShapes[] = {
     {"qkv forward", 1024, 2304, 768, false, false},
     {"projection forward", 1024, 768, 768, false, false},
@@ -72,6 +72,13 @@ constexpr Shape kShapes[] = {
     {"logits forward", 1024, 50304, 768, false, true},
     {"short mlp up", 128, 3072, 768, false, false},
     {"tiny qkv", 128, 192, 64, false, false},
+    // Few rows: steps of a recurrent layer, and tokens one by one.
+    {"lstm step", 2, 256, 64, false, true},
+    {"lstm step grad", 2, 64, 256, false, false},
+    {"lstm step, 32 x 512", 32, 2048, 512, false, true},
+    {"one token's logits", 1, 50304, 768, false, true},
+    {"8 tokens, mlp up", 8, 3072, 768, false, false},
+    {"8 tokens, mlp down", 8, 768, 3072, false, false},
 };
 
 void benchGemm() {

@@ -121,16 +121,38 @@ TEST(Gemm, PackedWeightGivesTheSameBits) {
   }
 }
 
+// Products of few rows read B where it lies, and others a packed copy.
+TEST(Gemm, FewRowsHaveTheBitsOfPackedProducts) {
+  for (int64_t m : {1, 2, 3, 4, 5, 7, 14, 16, 17})
+    for (int64_t n : {1, 7, 64, 203})
+      for (int transposed = 0; transposed < 4; ++transposed) {
+        GemmDesc d = shape(m, n, 701);
+        d.transA = transposed & 1;
+        d.transB = transposed & 2;
+        d.alpha = 0.3;
+        d.beta = n == 7;
+        d.hasBias = n != 64;
+        Operands x(d);
+        Floats packed(packedWeightBytes(d) / sizeof(float)), c = x.c;
+        gemm(d, x.a.data(), x.b.data(), x.bias.data(), x.c.data());
+        packWeight(d, x.b.data(), packed.data());
+        gemmPacked(d, x.a.data(), packed.data(), x.bias.data(), c.data());
+        EXPECT_TRUE(sameBits(x.c, c)) << m << " x " << n << ", transposed " << transposed;
+      }
+}
+
 TEST(Gemm, CallersWorkspaceOfTheStatedSizeIsEnough) {
-  const GemmDesc d = shape(50, 70, 600);
-  Operands x(d);
-  const size_t bytes = gemmWorkspaceBytes(d, omp_get_max_threads());
-  std::vector<char> workspace(bytes + 64, 'x');
-  Floats c = x.c;
-  gemm(d, x.a.data(), x.b.data(), nullptr, x.c.data());
-  gemm(d, x.a.data(), x.b.data(), nullptr, c.data(), workspace.data());
-  EXPECT_TRUE(sameBits(x.c, c));
-  for (size_t i = bytes; i < workspace.size(); ++i) EXPECT_EQ(workspace[i], 'x');
+  for (int64_t m : {3, 50}) {
+    const GemmDesc d = shape(m, 70, 600);
+    Operands x(d);
+    const size_t bytes = gemmWorkspaceBytes(d, omp_get_max_threads());
+    std::vector<char> workspace(bytes + 64, 'x');
+    Floats c = x.c;
+    gemm(d, x.a.data(), x.b.data(), nullptr, x.c.data());
+    gemm(d, x.a.data(), x.b.data(), nullptr, c.data(), workspace.data());
+    EXPECT_TRUE(sameBits(x.c, c));
+    for (size_t i = bytes; i < workspace.size(); ++i) EXPECT_EQ(workspace[i], 'x');
+  }
 }
 
 // The property that makes a sharded model equal the whole one, bit by bit, in its products.
