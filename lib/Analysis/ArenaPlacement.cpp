@@ -55,7 +55,7 @@ private:
   int64_t slots, reserved;
   int64_t recordBytes = 0;
   SmallVector<ArenaItem *> placed;
-  // The same apart: temporaries of different functions never meet.
+  // The same apart, by offset: temporaries of different functions never meet.
   DenseMap<int64_t, SmallVector<const ArenaItem *>> placedTemporaries;
   SmallVector<const ArenaItem *> placedRecords;
 };
@@ -96,6 +96,7 @@ int64_t Placer::lastSlot(const ArenaItem &item) const {
 
 /// Addresses that `item` must not take, relative to its own slot's base if it lies per slot.
 void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorImpl<Interval> &forbidden) const {
+  bool isShifted = false;
   auto avoid = [&](const ArenaItem *other) {
     if (perSlot == other->perSlot) {
       // Different slots never meet: their records are apart.
@@ -112,12 +113,21 @@ void Placer::collectForbidden(const ArenaItem &item, bool perSlot, SmallVectorIm
     });
     for (int64_t shift : shifts)
       forbidden.push_back({other->offset + shift, other->offset + shift + other->bytes});
+    isShifted |= !shifts.empty();
   };
-  llvm::for_each(placedRecords, avoid);
+  // Lists that are sorted already are merged: sorting all of it for each item would take most of the time.
+  auto avoidAll = [&](ArrayRef<const ArenaItem *> others) {
+    const auto before = static_cast<ptrdiff_t>(forbidden.size());
+    llvm::for_each(others, avoid);
+    if (!isShifted)
+      std::inplace_merge(forbidden.begin(), forbidden.begin() + before, forbidden.end());
+  };
+  avoidAll(placedRecords);
   for (const auto &[function, temporaries] : placedTemporaries)
     if (!item.isTemporary() || function == item.function)
-      llvm::for_each(temporaries, avoid);
-  llvm::sort(forbidden);
+      avoidAll(temporaries);
+  if (isShifted)
+    llvm::sort(forbidden);
 }
 
 /// The offset in [from, limit - bytes] in the smallest gap that is large enough; -1 if there is none.
@@ -150,10 +160,9 @@ bool Placer::tryPlace(ArenaItem &item, bool perSlot, int64_t from, int64_t limit
   item.offset = offset;
   item.perSlot = perSlot;
   placed.push_back(&item);
-  if (item.isTemporary())
-    placedTemporaries[item.function].push_back(&item);
-  else
-    placedRecords.push_back(&item);
+  SmallVector<const ArenaItem *> &list = item.isTemporary() ? placedTemporaries[item.function] : placedRecords;
+  auto end = [](const ArenaItem *each) { return std::make_pair(each->offset, each->bytes); };
+  list.insert(llvm::upper_bound(list, &item, [&](auto *a, auto *b) { return end(a) < end(b); }), &item);
   return true;
 }
 
