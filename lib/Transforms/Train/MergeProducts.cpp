@@ -128,7 +128,7 @@ static std::optional<char> letterBeside(const Letters &letters) {
 
 void Merger::replace(const Group &group, Operation *merged, OpBuilder &builder) {
   AccumulateOp last = group.front(); // backward has come to the first step at last
-  merged->setAttrs(producerOf(last)->getAttrs());
+  merged->setDiscardableAttrs(llvm::to_vector(producerOf(last)->getDiscardableAttrs())); // spec and dims are its own
   auto accumulate = AccumulateOp::create(builder, last.getLoc(), merged->getResult(0), last.getTargetAttr());
   accumulate->setAttrs(last->getAttrs());
   for (AccumulateOp contribution : group) {
@@ -152,8 +152,11 @@ bool Merger::mergeProducts(const Group &group) {
     lhs.push_back(product.getLhs());
     rhs.push_back(product.getRhs());
   }
-  // Any order will do, as long as both have it.
-  if (!stacks.find(lhs) && !stacks.find(rhs)) {
+  // Any order will do, as long as both have it: the one in which either is side by side already.
+  const bool isBackwards =
+      !stacks.find(lhs) && !stacks.find(rhs) &&
+      (stacks.find(llvm::to_vector(llvm::reverse(lhs))) || stacks.find(llvm::to_vector(llvm::reverse(rhs))));
+  if (isBackwards) {
     std::reverse(lhs.begin(), lhs.end());
     std::reverse(rhs.begin(), rhs.end());
   }
