@@ -339,6 +339,8 @@ struct KernelDescription {
   // Of floating-point numbers; null: so few that memory decides. Bytes follow from the operands, each touched once.
   double (*operations)(const Call &) = nullptr;
   Reuse reuses[2] = {};
+  // Element i of each result follows from element i of what has as many elements and from the rest: calls may be cut.
+  bool isByElement = false;
 
   constexpr int outCount() const { return countOf(outs); }
   constexpr int inCount() const { return countOf(ins); }

@@ -21,8 +21,7 @@ LogicalResult MoveOp::verify() {
          << source << " to " << destination << ", expected one dense type, and a shard only where the state is kept";
 }
 
-/// The arena that a placed buffer lies in; empty where it is not placed yet.
-static StringRef arenaOf(Value buffer) {
+StringRef hyc::rank::arenaOf(Value buffer) {
   if (auto place = buffer.getDefiningOp<AtOp>())
     return place.getArena();
   auto argument = dyn_cast<BlockArgument>(buffer);

@@ -22,7 +22,8 @@ constexpr KernelDescription kernel(const char *name, const Field &decay) {
                  scalar<&AdamWParams::step>("step", "step"), scalar<&AdamWParams::gradScale>("gradScale", "scale"),
                  decay, constant<false, &AdamWParams::correctsBias>("correctsBias", "false", corrects)},
       .cpu = {"kernels/adamw/op.h", "adamw(#desc, #count(p, m, v, g), p, g, m, v)"},
-      .cuda = {"kernels/adamw/cuda.h"}};
+      .cuda = {"kernels/adamw/cuda.h"},
+      .isByElement = true};
 }
 
 inline constexpr KernelDescription kKernels[] = {

@@ -22,7 +22,8 @@ inline constexpr KernelDescription kKernels[] = {
                 constant<false, &LambParams::correctsBias>("correctsBias", "false", corrects)},
      .cpu = {"kernels/lamb/op.h", "lambDirection(#desc, #count(direction, m, v, p), p, direction, m, v)"},
      .cuda = {"kernels/lamb/cuda.h",
-              "lambDirection(#desc, {step, scale, beta1, predicate}, #count(direction, m, v, p), p, direction, m, v)"}},
+              "lambDirection(#desc, {step, scale, beta1, predicate}, #count(direction, m, v, p), p, direction, m, v)"},
+     .isByElement = true},
     {.name = "trust_ratio",
      .outs = {{"ratio"}},
      .ins = {{"squares_of_param"}, {"squares_of_direction"}},
@@ -35,7 +36,8 @@ inline constexpr KernelDescription kKernels[] = {
      .ins = {{"direction"}, {"lr"}, {"ratio"}, {"predicate", Role::kOptional}},
      .comment = "{p}",
      .cpu = {"kernels/lamb/op.h", "lambUpdate(*lr * *ratio, #count(p, direction), p, direction)"},
-     .cuda = {"kernels/lamb/cuda.h", "lambUpdate(lr, ratio, predicate, #count(p, direction), p, direction)"}},
+     .cuda = {"kernels/lamb/cuda.h", "lambUpdate(lr, ratio, predicate, #count(p, direction), p, direction)"},
+     .isByElement = true},
 };
 
 }  // namespace hyc::kernels::described::lamb

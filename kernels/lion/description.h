@@ -18,7 +18,8 @@ inline constexpr KernelDescription kKernels[] = {
                 real<&LionParams::weightDecay>("weightDecay", "weight_decay"),
                 scalar<&LionParams::gradScale>("gradScale", "scale")},
      .cpu = {"kernels/lion/op.h", "lion(#desc, #count(p, m, g), p, g, m)"},
-     .cuda = {"kernels/lion/cuda.h", "lion(#desc, {lr, scale, beta1, predicate}, #count(p, m, g), p, g, m)"}},
+     .cuda = {"kernels/lion/cuda.h", "lion(#desc, {lr, scale, beta1, predicate}, #count(p, m, g), p, g, m)"},
+     .isByElement = true},
 };
 
 }  // namespace hyc::kernels::described::lion

@@ -15,7 +15,8 @@ inline constexpr KernelDescription kKernels[] = {
      .fields = {scalar<&SgdParams::lr>("lr", "lr"), real<&SgdParams::weightDecay>("weightDecay", "weight_decay"),
                 constant<2, &SgdParams::step>("step", "2"), scalar<&SgdParams::gradScale>("gradScale", "scale")},
      .cpu = {"kernels/sgd/op.h", "sgd(#desc, #count(p, g), p, g, nullptr)"},
-     .cuda = {"kernels/sgd/cuda.h", "sgd(#desc, lr, scale, predicate, #count(p, g), p, g, nullptr)"}},
+     .cuda = {"kernels/sgd/cuda.h", "sgd(#desc, lr, scale, predicate, #count(p, g), p, g, nullptr)"},
+     .isByElement = true},
     {.name = "sgd_momentum",
      .outs = {{"p", Role::kUpdated}, {"velocity", Role::kUpdated}},
      .ins = {{"g"}, {"lr"}, {"scale"}, {"predicate", Role::kOptional}},
@@ -24,7 +25,8 @@ inline constexpr KernelDescription kKernels[] = {
                 real<&SgdParams::weightDecay>("weightDecay", "weight_decay"),
                 constant<2, &SgdParams::step>("step", "2"), scalar<&SgdParams::gradScale>("gradScale", "scale")},
      .cpu = {"kernels/sgd/op.h", "sgd(#desc, #count(p, velocity, g), p, g, velocity)"},
-     .cuda = {"kernels/sgd/cuda.h", "sgd(#desc, lr, scale, predicate, #count(p, velocity, g), p, g, velocity)"}},
+     .cuda = {"kernels/sgd/cuda.h", "sgd(#desc, lr, scale, predicate, #count(p, velocity, g), p, g, velocity)"},
+     .isByElement = true},
 };
 
 }  // namespace hyc::kernels::described::sgd

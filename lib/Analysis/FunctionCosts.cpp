@@ -4,6 +4,7 @@
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/TimedCalls.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
@@ -11,21 +12,22 @@ using namespace hyc;
 
 static rank::BufferType typeOf(Value buffer) { return cast<rank::BufferType>(buffer.getType()); }
 
-/// Of buffers that a call reads, or of those that it writes: each once.
-static double bytesOf(OperandRange buffers) {
+/// Of buffers that a call reads, or of those that it writes, each once; `arena` if given: of those that lie there.
+static double bytesOf(OperandRange buffers, StringRef arena = "") {
   llvm::SmallDenseSet<Value> seen;
   double bytes = 0;
   for (Value buffer : buffers)
-    if (isa<rank::BufferType>(buffer.getType()) && seen.insert(buffer).second)
+    if (isa<rank::BufferType>(buffer.getType()) && seen.insert(buffer).second &&
+        (arena.empty() || rank::arenaOf(buffer) == arena))
       bytes += static_cast<double>(typeOf(buffer).getBytes());
   return bytes;
 }
 
 /// Of results whose old contents are read: what a kernel updates, and what is added to.
-static double readResultBytes(Operation *op) {
+static double readResultBytes(Operation *op, StringRef arena = "") {
   double bytes = 0;
   auto add = [&](Value buffer) {
-    if (!llvm::is_contained(rank::readBuffers(op), buffer))
+    if (!llvm::is_contained(rank::readBuffers(op), buffer) && (arena.empty() || rank::arenaOf(buffer) == arena))
       bytes += static_cast<double>(typeOf(buffer).getBytes());
   };
   if (auto gemm = dyn_cast<rank::GemmOp>(op); gemm && gemm.getMode() == rank::WriteMode::add)
@@ -72,7 +74,8 @@ static RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
 }
 
 FunctionCosts::FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols, const MachineRates &rates)
-    : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates) {}
+    : symbols(symbols), mesh(dist::MeshOp::find(program->getParentOfType<ModuleOp>())), rates(rates),
+      onGpu(program->getParentOfType<ModuleOp>()->hasAttr(kTargetAttribute)) {}
 
 std::vector<Event> FunctionCosts::of(rank::FuncOp func) {
   events.clear();
@@ -151,7 +154,18 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   work.isAttention = StringRef(callName(call)).starts_with("attention"); // and its gradient
   event.seconds = rates.kernelSeconds(work);
   event.bound = rates.kernelBound(work);
+  if (double overBus = onGpu ? hostSeconds(call) : 0; overBus > event.seconds) {
+    event.seconds = overBus;
+    event.bound = TimeBound::Host;
+  }
   return event;
+}
+
+/// What a GPU's kernel waits for the host's memory that it reads and writes itself.
+double FunctionCosts::hostSeconds(Operation *call) const {
+  double bytes = bytesOf(rank::readBuffers(call), rank::kHostArena) +
+                 bytesOf(rank::writtenBuffers(call), rank::kHostArena) + readResultBytes(call, rank::kHostArena);
+  return bytes / (rates.host * kBusShareOfKernels);
 }
 
 Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
@@ -178,13 +192,15 @@ Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
   return event;
 }
 
-/// Copies between memories are made at once, those of a file on their way.
+/// Copies between memories are made at once by the CPU target's threads, and by a GPU beside its kernels, each
+/// direction for itself; those of a file are on their way.
 Event FunctionCosts::costOf(rank::MoveOp move) const {
   bool isInFile = rank::isInFile(move.getSource()) || rank::isInFile(move.getDestination());
   Event event;
   event.op = move;
   event.bytes = static_cast<double>(typeOf(move.getSource()).getBytes());
-  event.kind = isInFile ? Event::Kind::Disk : Event::Kind::Compute;
+  Event::Kind copying = move.getKind() == "fetch" ? Event::Kind::Fetch : Event::Kind::Evict;
+  event.kind = isInFile ? Event::Kind::Disk : onGpu ? copying : Event::Kind::Compute;
   event.bound = isInFile ? TimeBound::Disk : TimeBound::Host;
   event.seconds = event.bytes / (isInFile ? rates.disk : rates.host);
   return event;

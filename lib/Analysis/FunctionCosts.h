@@ -11,7 +11,7 @@ namespace hyc {
 
 /// One call, with its cost on its own.
 struct Event {
-  enum class Kind { Compute, Exchange, Disk, Wait };
+  enum class Kind { Compute, Exchange, Disk, Fetch, Evict, Wait }; ///< Fetch, Evict: over a GPU's bus
   Kind kind = Kind::Compute;
   double seconds = 0;
   size_t started = 0;  ///< of a Wait: the event that it waits for
@@ -39,10 +39,12 @@ private:
   Event costOfKernel(mlir::Operation *call) const;
   Event costOf(rank::StartOp start, const Rows &rows) const;
   Event costOf(rank::MoveOp move) const;
+  double hostSeconds(mlir::Operation *call) const;
 
   const mlir::SymbolTable &symbols;
   dist::MeshOp mesh;
   const MachineRates &rates;
+  bool onGpu; ///< whose kernels and copies go on at once, and reach the host's memory over a bus
   std::vector<Event> events;
   llvm::StringSet<> layers;
 };

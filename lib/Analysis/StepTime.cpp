@@ -45,8 +45,8 @@ MachineRates ratesOfStage(uint64_t stage, dist::MeshOp mesh, const MachineRates 
   return rates.slowestAmong(static_cast<int64_t>(stage) * ranks, ranks);
 }
 
-/// Where a rank stands, and until when its link and its disk are busy: they go on while kernels run, one thing after
-/// the other.
+/// Where a rank stands, and until when its link, its disk and the directions of its bus are busy: they go on while
+/// kernels run, one thing after the other.
 class RankClock {
 public:
   explicit RankClock(bool hasThread) : hasThread(hasThread) {}
@@ -66,6 +66,12 @@ public:
       break;
     case Event::Kind::Disk:
       diskFree = done[index] = std::max(now, diskFree) + one.seconds;
+      break;
+    case Event::Kind::Fetch:
+      done[index] = copyOverBus(one.seconds, fetchesFree, evictionsFree);
+      break;
+    case Event::Kind::Evict:
+      done[index] = copyOverBus(one.seconds, evictionsFree, fetchesFree);
       break;
     case Event::Kind::Exchange:
       if (hasThread)
@@ -87,9 +93,17 @@ public:
   }
 
 private:
+  /// Begins when what goes the same way is over, `free`, and is slower where something is coming the other way then:
+  /// more follows it, as a rule.
+  double copyOverBus(double seconds, double &free, double otherWayFree) const {
+    double begin = std::max(now, free);
+    return free = begin + (otherWayFree > begin ? seconds / kShareOfBothWays : seconds);
+  }
+
   bool hasThread;
   double diskFree = 0;
-  std::vector<double> done; ///< when each event of the function ends
+  double fetchesFree = 0, evictionsFree = 0; ///< a bus carries both ways at once
+  std::vector<double> done;                  ///< when each event of the function ends
 };
 
 /// What several stages take part in: it begins when the last of them comes, and ends for all at once.

@@ -290,6 +290,8 @@ void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
   passes.addPass(createLowerToRank());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
+  // Before placement, which gives windows the memory of activations that are gone.
+  passes.addPass(createStreamUpdates());
   passes.addPass(createPlaceBuffers([account](StageAccount stage) {
     if (account)
       account->stages.push_back(std::move(stage));

@@ -176,6 +176,8 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::writeBehind>(kMemory, "offload-write-behind", "", "Write to nvme while the group after is updated").plan("offload/pipeline_write").config("zero_optimization.offload_optimizer.pipeline_write").policy(),
     // A plan without it is one that fetches where a tensor is needed.
     flag<&P::offloadPrefetch>(kMemory, "offload-prefetch", "N", "Uses that what is offloaded is fetched ahead of its own, and evictions that are under way meanwhile").within(0, kMostUses).counting("uses").byDefault("0; with --target cuda 2").planOr("offload/prefetch", "0").policy(),
+    // A plan without it is one whose kernels reach over the bus.
+    flag<&P::offloadWindow>(kMemory, "offload-window", "N", "With --target cuda: what is updated of the host's memory passes through windows of so many bytes on the device, three at a time; 0: kernels reach over the bus").within(0, kElements).counting("bytes").byDefault("0; with --target cuda 33554432").planOr("offload/window", "0").policy(),
     flag<&P::nvmePath>(kMemory, "nvme-path", "FOLDER", "Where nvme is; hyc-run --nvme-path wins").config("zero_optimization.offload_optimizer.nvme_path zero_optimization.offload_param.nvme_path"),
 
     // ZeRO

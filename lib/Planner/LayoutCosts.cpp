@@ -258,7 +258,9 @@ private:
     if (layout.pp > 1 && model.tied.gradients > 0)
       seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, model.tied.gradients,
                                        model.tied.gradients);
-    return seconds + 2 * moved.optimizer * optimizerOf(stage) / rates.host;
+    // A GPU's updates go both ways at once.
+    double ways = *base.target == "cuda" ? 1 / kShareOfBothWays : 2;
+    return seconds + ways * moved.optimizer * optimizerOf(stage) / rates.host;
   }
 
   double update(const std::vector<StageCost> &stages) const {

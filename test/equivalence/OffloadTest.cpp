@@ -30,19 +30,20 @@ struct Placement {
   int64_t subGroup = 1, maxInHost = 0;
   double ratio = 1;
   bool overlaps = true;
-  int64_t prefetch = 0;
+  int64_t prefetch = 0, window = 0;
 
   std::string describe() const {
     return "optimizer on " + optimizer + " (ratio " + std::to_string(ratio) + "), parameters on " + parameters + " (" +
            std::to_string(maxInHost) + " in host), gradients on " + gradients + ", groups of " +
            std::to_string(subGroup) + (overlaps ? "" : ", one after the other") + ", " + std::to_string(prefetch) +
-           " uses ahead";
+           " uses ahead, windows of " + std::to_string(window);
   }
 };
 
 class Job {
 public:
-  explicit Job(uint64_t seed) : seed(seed), random(seed * 31 + 7), layout(seed) {
+  explicit Job(uint64_t seed, const std::string &target = "cpu") : seed(seed), random(seed * 31 + 7), layout(seed) {
+    options.target = target;
     chooseOptions();
     RandomGraphOptions size;
     size.samples = layout.microBatch * layout.dp;
@@ -65,6 +66,8 @@ public:
     placement.maxInHost = random() % 3 == 0 ? 100 : 0;
     placement.overlaps = random() % 4 != 0;
     placement.prefetch = static_cast<int64_t>(random() % 4);
+    static const int64_t kWindows[] = {1, 20000, 100000, 0};
+    placement.window = kWindows[random() % 4];
     return placement;
   }
 
@@ -85,11 +88,13 @@ public:
     options.maxInHost = placement.maxInHost;
     options.readAhead = options.writeBehind = placement.overlaps;
     options.offloadPrefetch = placement.prefetch;
+    options.offloadWindow = placement.window;
     bool built = *module && module->enter(hyc::Phase::Plan, options) && module->enter(hyc::Phase::Local, options);
     EXPECT_TRUE(built) << where() << ", " << placement.describe() << "\n" << module->diagnostics() << graph.module;
     return built ? std::move(module) : nullptr;
   }
 
+  int64_t stages() const { return *options.pp; }
   bool lower(TrainedModule &module) { return module.enter(hyc::Phase::Rank, options); }
 
   template <typename Ranks> Outcome run(TrainedModule &module) const {
@@ -187,13 +192,12 @@ std::map<std::string, int64_t> arenaBytes(TrainedModule &module) {
 }
 
 const std::pair<uint64_t, uint64_t> kSeeds = chosenSeeds("HYC_OFFLOAD_SEEDS", 48);
+constexpr uint64_t kGpuSeeds = 20;
 
 class OffloadedStates : public testing::TestWithParam<uint64_t> {};
+class OffloadedStatesOfGpus : public testing::TestWithParam<uint64_t> {};
 
-} // namespace
-
-TEST_P(OffloadedStates, HaveTheBitsOfStatesOnTheDevice) {
-  Job job(GetParam());
+void expectBitsOfTheDevice(Job job) {
   std::unique_ptr<TrainedModule> device = job.build({"none", "none", "none"});
   ASSERT_TRUE(device);
   const Outcome expected = job.run<MeshInterpreter>(*device);
@@ -213,7 +217,16 @@ TEST_P(OffloadedStates, HaveTheBitsOfStatesOnTheDevice) {
   }
 }
 
+} // namespace
+
+TEST_P(OffloadedStates, HaveTheBitsOfStatesOnTheDevice) { expectBitsOfTheDevice(Job(GetParam())); }
+
+/// In windows, and where kernels reach over the bus.
+TEST_P(OffloadedStatesOfGpus, HaveTheBitsOfStatesOnTheDevice) { expectBitsOfTheDevice(Job(GetParam(), "cuda")); }
+
 INSTANTIATE_TEST_SUITE_P(RandomGraphs, OffloadedStates, testing::Range(kSeeds.first, kSeeds.first + kSeeds.second));
+INSTANTIATE_TEST_SUITE_P(RandomGraphs, OffloadedStatesOfGpus,
+                         testing::Range(kSeeds.first, kSeeds.first + std::min(kGpuSeeds, kSeeds.second)));
 
 /// What the seeds are meant to try does occur in them.
 TEST(OffloadedStates, CoverEveryKindOfMove) {
@@ -240,6 +253,61 @@ TEST(OffloadedStates, CoverEveryKindOfMove) {
   }
   for (const Feature &feature : features)
     EXPECT_GE(feature.found, feature.least) << feature.pattern;
+}
+
+/// Windows on the device, and tensors that pass through several of them.
+TEST(OffloadedStatesOfGpus, PassThroughWindows) {
+  int streaming = 0, cut = 0;
+  for (uint64_t seed = 0; seed < kGpuSeeds; ++seed) {
+    Job job(seed, "cuda");
+    for (int i = 0; i < 3; ++i) {
+      Placement placement = job.choosePlacement();
+      std::unique_ptr<TrainedModule> moved = job.build(placement);
+      if (!moved || !job.lower(*moved))
+        continue;
+      std::map<std::string, int> fetches; // by function and state
+      moved->get().walk([&](hyc::rank::MoveOp move) {
+        auto func = move->getParentOfType<hyc::rank::FuncOp>();
+        auto id = move->getAttrOfType<mlir::StringAttr>("id");
+        if (id && move.getKind() == "fetch" && hyc::rank::arenaOf(move.getSource()) == "host" &&
+            hyc::rank::arenaOf(move.getDestination()) == "activations" && func.getSymName().starts_with("apply"))
+          ++fetches[(func.getSymName() + " " + id.getValue()).str()];
+      });
+      EXPECT_TRUE(placement.window > 0 || fetches.empty()) << placement.describe() << ", " << job.where();
+      streaming += !fetches.empty();
+      cut += llvm::any_of(fetches, [](const auto &entry) { return entry.second > 1; });
+    }
+  }
+  EXPECT_GE(streaming, 15);
+  EXPECT_GE(cut, 5);
+}
+
+/// They take the place of activations, three at a time: a rank has no more memory than with its states on the device.
+TEST(OffloadedOptimizerOfGpus, TakesTheMemoryOfActivations) {
+  int compared = 0;
+  for (uint64_t seed = 0; seed < kGpuSeeds; ++seed) {
+    Job job(seed, "cuda");
+    if (job.options.zero > 0) // shards are not cut
+      continue;
+    std::unique_ptr<TrainedModule> device = job.build({"none", "none", "none"});
+    if (!device || !job.lower(*device))
+      continue;
+    std::map<std::string, int64_t> before = arenaBytes(*device);
+    for (int64_t window : {0, 20000, 100000}) {
+      Placement placement{"cpu", "none", "none"};
+      placement.window = window;
+      std::unique_ptr<TrainedModule> moved = job.build(placement);
+      ASSERT_TRUE(moved && job.lower(*moved)) << job.where();
+      std::map<std::string, int64_t> after = arenaBytes(*moved);
+      EXPECT_EQ(after.count("optimizer"), 0u) << job.where();
+      for (const char *arena : {"parameters", "gradients", "communication", "workspace"})
+        EXPECT_EQ(after[arena], before[arena]) << arena << ", " << job.where();
+      EXPECT_LE(after["activations"], std::max(before["activations"], 3 * window * job.stages())) << job.where();
+      EXPECT_GT(after["host"], before["host"]) << job.where();
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 12);
 }
 
 /// What is moved out is gone from the device, to the byte, and nothing else there grows.

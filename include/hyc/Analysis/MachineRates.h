@@ -66,6 +66,14 @@ struct KernelWork {
   bool isAttention = false; ///< fused, which reaches less than a product of as many operations
 };
 
+/// Part of the rate of copies between a GPU and its host that each way has while both are busy: 44.5 of 55.1 GB/s on an
+/// H100.
+inline constexpr double kShareOfBothWays = 0.81;
+
+/// Part of it that kernels reach which read and write the host's memory themselves, both ways together: 16 of 55 GB/s
+/// there.
+inline constexpr double kBusShareOfKernels = 0.29;
+
 /// The defaults are orders of magnitude for one core of a server's CPU, not measurements; a machine's own come from
 /// --machine.
 struct MachineRates {

@@ -101,6 +101,7 @@ struct Plan : LearningRatePlan {
   Setting<int64_t> subGroup = 16777216;               ///< elements whose offloaded states move together
   Setting<bool> readAhead = true, writeBehind = true; ///< of groups on a disk, while another one is updated
   Setting<int64_t> offloadPrefetch = 0;               ///< uses that moves between memories are ahead of their own
+  Setting<int64_t> offloadWindow = 0;                 ///< bytes of a GPU's windows for updates of the host's states
 
   // ZeRO, in elements as DeepSpeed counts them, but for prefetch, which counts uses
   Setting<int64_t> zero = 0;                       ///< 0 to 3: states, gradients, parameters flat over dp

@@ -1,6 +1,7 @@
 // Copies of states, and moves of them.
 #include "Mesh/StateMoves.h"
 #include "Mesh/StateShards.h"
+#include "hyc/Analysis/Workspaces.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -27,9 +28,11 @@ StringRef hyc::interpreter::placeOfHeldState(const Device &device, StringRef sym
 }
 
 LogicalResult hyc::interpreter::checkPlaces(OpCall &call, ArrayRef<StringRef> symbols, StringRef place) {
+  auto module = call.op->getParentOfType<ModuleOp>();
+  bool reachesBoth = place.empty() && module && module->hasAttr(kTargetAttribute);
   for (StringRef symbol : symbols) {
     StringRef found = placeOfHeldState(call.device, symbol);
-    if (place.empty())
+    if (place.empty() || reachesBoth)
       place = found;
     if (found == dist::kOnDisk)
       return call.op->emitError("works on @") << symbol << ", which is on a disk; expected a fetch before";

@@ -21,7 +21,8 @@ llvm::FailureOr<HeldState> findHeldState(OpCall &call, llvm::StringRef symbol);
 /// Where findHeldState finds it.
 llvm::StringRef placeOfHeldState(const Device &device, llvm::StringRef symbol);
 
-/// Fails, after a diagnostic, unless all these states are in one place that can compute; `place` narrows it down.
+/// Fails, after a diagnostic, unless all these states are in one place that can compute, for GPUs in any; `place`
+/// narrows it down.
 llvm::LogicalResult checkPlaces(OpCall &call, llvm::ArrayRef<llvm::StringRef> symbols, llvm::StringRef place = "");
 
 /// Executes a fetch_start, evict_start or wait_move.

@@ -1,10 +1,12 @@
 // Makes every move of a state between places explicit.
 //
 // An update runs on the host as soon as one of its states is kept there or on a disk, and so does what refreshes the
-// parameter's copy in the compute type after it; a read runs on the device. What an op needs and is kept elsewhere is
-// fetched before it; what an update has changed is written back after it. States on a disk stream: while one group of
-// updates runs, the next group's states are on their way in and the last one's on their way out. Copies between
-// memories are made where they are needed; hyc-overlap-moves starts them earlier where the plan says so.
+// parameter's copy in the compute type after it; a read runs on the device. A GPU's kernels reach the host's memory, so
+// that there an update takes its states where they are, but for those on a disk, which come to the host's memory. What
+// an op needs and is kept elsewhere is fetched before it; what an update has changed is written back after it. States
+// on a disk stream: while one group of updates runs, the next group's states are on their way in and the last one's on
+// their way out. Copies between memories are made where they are needed; hyc-overlap-moves starts them earlier where
+// the plan says so.
 //
 // An update of several ops, such as LAMB's, is moved for op by op: what the first has used on the host and the next one
 // finds on the device has to be back there in between.
@@ -14,6 +16,7 @@
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
+#include "hyc/Analysis/Workspaces.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -79,6 +82,12 @@ enum class Direction { Fetch, Evict };
 struct MovePolicies {
   int64_t subGroup; ///< elements of parameters whose states move together
   bool readAhead, writeBehind;
+  bool isForGpu; ///< what is on the device and what is on the host need not be in one place
+
+  bool movesForUpdate(const Need &need) const { return need.isOnDisk() || (need.isOnDevice() && !isForGpu); }
+  bool areInPlace(ArrayRef<Need> needs) const {
+    return llvm::all_of(needs, [&](const Need &need) { return isForGpu ? !need.isOnDisk() : need.isOnDevice(); });
+  }
 };
 
 class FunctionMover {
@@ -183,7 +192,7 @@ SmallVector<Group> FunctionMover::groupUpdates() {
     auto isThere = [&](const Need &need) { return isNeighbour && groups.back().worksOn(need); };
     // A copy is refreshed where its master has been updated, in the same group.
     bool follows = isa<RefreshOp>(op) && isNeighbour && groups.back().updates(needs.front());
-    if (!follows && llvm::all_of(needs, [](const Need &need) { return need.isOnDevice(); }))
+    if (!follows && policies.areInPlace(needs))
       continue;
     // Only neighbours make a group: what stands between them may use the states.
     if (!follows && (!isNeighbour || groups.back().elements >= policies.subGroup || llvm::any_of(needs, isThere)))
@@ -192,7 +201,7 @@ SmallVector<Group> FunctionMover::groupUpdates() {
     group.last = &op;
     group.elements += follows ? 0 : needs.front().type().getNumElements();
     for (const Need &need : needs)
-      if (need.place() != dist::kOnHost && !(follows && group.worksOn(need)))
+      if (policies.movesForUpdate(need) && !(follows && group.worksOn(need)))
         group.needs.push_back(need);
   }
   return groups;
@@ -391,7 +400,7 @@ struct MoveStates : hyc::impl::MoveStatesBase<MoveStates> {
                     writeBehind = policyOf<&Plan::writeBehind>(getOperation());
     if (failed(subGroup) || failed(readAhead) || failed(writeBehind))
       return signalPassFailure();
-    const MovePolicies policies{*subGroup, *readAhead, *writeBehind};
+    const MovePolicies policies{*subGroup, *readAhead, *writeBehind, getOperation()->hasAttr(kTargetAttribute)};
     const auto &symbols = getAnalysis<SymbolTable>();
     for (auto func : llvm::to_vector(getOperation().getOps<FuncOp>())) {
       FunctionMover mover(func, symbols, policies);

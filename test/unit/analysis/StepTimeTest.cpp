@@ -189,4 +189,71 @@ TEST_F(StepTimeTest, WithoutAThreadItIsMadeWhenItIsAwaited) {
   EXPECT_DOUBLE_EQ(time->seconds(), 9);
 }
 
+//===----------------------------------------------------------------------===//
+// Moves
+//===----------------------------------------------------------------------===//
+
+/// A fetch of 4 elements, a kernel and an eviction of as many, of which the kernel does not know.
+std::string withMoves(const std::string &attributes, const std::string &kernel, const std::string &between) {
+  return "module " + attributes + " {\n" +
+         "dist.mesh @mesh axes [\"dp\", \"tp\"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>\n"
+         "dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, "
+         "#dist.do<backward micro_batch 0 slot 0>, #dist.do<reduce>, #dist.do<apply>]\n"
+         "rank.program @stage0 stage 0 slots 1 {\n" +
+         kArenas + "  rank.arena @host bytes 4096\n  rank.func @forward() {\n" + addresses() +
+         "    %kept = rank.at @host 0 : <4xf32>\n    %window = rank.at @activations 64 : <4xf32>\n"
+         "    %other = rank.at @activations 128 : <4xf32>\n"
+         "    %in = rank.move \"fetch\" %window = %kept : !rank.buffer<4xf32>, !rank.buffer<4xf32>\n" +
+         kernel + between +
+         "  }\n  rank.func @backward() {\n  }\n  rank.func @reduce() {\n  }\n  rank.func @apply() {\n  }\n}\n}\n";
+}
+
+constexpr const char *kWaitsBetween = "    rank.wait %in\n"
+                                      "    %out = rank.move \"evict\" %kept = %other : !rank.buffer<4xf32>, "
+                                      "!rank.buffer<4xf32>\n    rank.wait %out\n";
+constexpr const char *kBothAtOnce = "    %out = rank.move \"evict\" %kept = %other : !rank.buffer<4xf32>, "
+                                    "!rank.buffer<4xf32>\n    rank.wait %in\n    rank.wait %out\n";
+constexpr const char *kForGpus = "attributes {rank.target = \"cuda\"}";
+
+/// 16 bytes each way at 4 a second. A CPU's threads copy themselves.
+TEST_F(StepTimeTest, AGpuMovesWhileItComputesAndBothWaysAtOnce) {
+  MachineRates rates = unitRates();
+  rates.host = 4;
+  struct Case {
+    const char *attributes;
+    int64_t kernelSeconds;
+    const char *moves;
+    double total;
+  } cases[] = {
+      {"", 3, kWaitsBetween, 4 + 3 + 4},
+      {"", 3, kBothAtOnce, 4 + 3 + 4},
+      {kForGpus, 3, kWaitsBetween, 4 + 4},
+      {kForGpus, 5, kWaitsBetween, 5 + 4},
+      // The eviction begins while the fetch is on its way.
+      {kForGpus, 3, kBothAtOnce, 3 + 4 / 0.81},
+      {kForGpus, 5, kBothAtOnce, 5 + 4},
+  };
+  for (const Case &each : cases) {
+    auto module = parse(withMoves(each.attributes, kernel(each.kernelSeconds), each.moves));
+    ASSERT_TRUE(module);
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->seconds(), each.total) << each.attributes << each.kernelSeconds << each.moves;
+  }
+}
+
+/// A kernel that writes 16 bytes of the host's memory over the bus, at 0.29 of the rate of copies.
+TEST_F(StepTimeTest, AGpusKernelWaitsForTheBus) {
+  MachineRates rates = unitRates();
+  rates.host = 4;
+  std::string direct = "    rank.call \"fill\" %kept = {value = 0.0 : f32} : !rank.buffer<4xf32>\n";
+  for (auto [attributes, seconds] : {std::pair("", 4.0), {kForGpus, 4 / 0.29}}) {
+    auto module = parse(withMoves(attributes, "", "    rank.wait %in\n" + direct));
+    ASSERT_TRUE(module);
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->seconds(), 4 + seconds) << attributes;
+  }
+}
+
 } // namespace

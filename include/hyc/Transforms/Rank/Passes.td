@@ -154,6 +154,37 @@ def ReuseOperands : Pass<"hyc-reuse-operands", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
+def StreamUpdates : Pass<"hyc-stream-updates", "::mlir::ModuleOp"> {
+  let summary = "Lets updates of states in the host's memory pass through windows on the device";
+  let description = [{
+    Of programs for GPUs. What calls that work element by element (`isByElement` of their description: updates, and the
+    rounding of what they have updated) read and write in the arena @host is copied to windows in the arena
+    @activations and back, `offload_window` bytes at a time (a policy; 0: kernels reach over the bus):
+
+    ```mlir
+    rank.call "sgd_momentum" %w, %m = %g, %lr, %scale   // %m in @host
+    // becomes, where a window holds half of it
+    %t0 = rank.move "fetch" %window0 = %m[first half]
+    %t1 = rank.move "fetch" %window1 = %m[second half]
+    rank.wait %t0
+    rank.call "sgd_momentum" %w[first half], %window0 = %g[first half], %lr, %scale
+    %t2 = rank.move "evict" %m[first half] = %window0
+    rank.wait %t1
+    rank.call "sgd_momentum" %w[second half], %window1 = %g[second half], %lr, %scale
+    %t3 = rank.move "evict" %m[second half] = %window1
+    rank.wait %t2
+    rank.wait %t3
+    ```
+    A third window is filled while the second is computed with and the first emptied, and takes the place of the first
+    in the end. Kernels that reach the host's memory themselves do so at a third of the rate of copies, and wait meanwhile.
+
+    An update that has a shard of what is kept whole, whose size is known at run time alone, is not cut: its window is
+    as large as the shard. What is smaller than a 512th of a window is left where it is.
+  }];
+  let statistics = [Statistic<"streamedTensors", "streamed-tensors", "parts of tensors that pass through a window">];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
 def PlaceBuffers : Pass<"hyc-place-buffers", "::mlir::ModuleOp"> {
   let summary = "Gives every buffer a fixed offset in its arena";
   let description = [{
