@@ -14,22 +14,43 @@ hyc.func @producers_with_one_user_are_taken_in(%x: tensor<4x8xf32>, %y: tensor<4
   hyc.return %2 : tensor<4x8xf32>
 }
 
-// What two ops need is computed once and kept; what is cheap is computed again.
+// What two ops need is computed once and kept, where something stands between that takes memory; what is cheap is computed
+// again.
 // CHECK-LABEL: hyc.func @dear_values_are_kept_and_cheap_ones_copied
-// CHECK: %[[E:.*]] = rank.cluster %arg0
+// CHECK: %[[E:.*]]:2 = rank.cluster %arg0
 // CHECK: rank.compute "exp"
-// CHECK: rank.cluster %[[E]] space [8] dims
-// CHECK: rank.literal 2.000000e+00
 // CHECK: rank.compute "mul"
-// CHECK: rank.cluster %[[E]] space [8] dims
+// CHECK: hyc.einsum
+// CHECK: rank.cluster %[[E]]#0, %{{.*}} space [8] dims
 // CHECK: rank.literal 2.000000e+00
 // CHECK: rank.compute "add"
-hyc.func @dear_values_are_kept_and_cheap_ones_copied(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>) {
+hyc.func @dear_values_are_kept_and_cheap_ones_copied(%x: tensor<8xf32>, %w: tensor<8x8xf32>) -> tensor<8xf32> {
   %c = hyc.constant dense<2.0> : tensor<8xf32>
   %e = hyc.exp %x : tensor<8xf32>
   %0 = hyc.mul %e, %c : tensor<8xf32>
-  %1 = hyc.add %e, %c : tensor<8xf32>
-  hyc.return %0, %1 : tensor<8xf32>, tensor<8xf32>
+  %1 = hyc.einsum "a,ab->b" %0, %w : (tensor<8xf32>, tensor<8x8xf32>) -> tensor<8xf32>
+  %2 = hyc.add %e, %c : tensor<8xf32>
+  %3 = hyc.mul %2, %1 : tensor<8xf32>
+  hyc.return %3 : tensor<8xf32>
+}
+
+// The pieces of a recurrent step: all that reads the same within elementwise ops and views is one pass that gives each.
+// What reads other tensors stays apart.
+// CHECK-LABEL: hyc.func @neighbours_are_one_pass
+// CHECK: rank.cluster %arg2 space [8]
+// CHECK: rank.compute "tanh"
+// CHECK: %[[OUT:.*]]:3 = rank.cluster %arg0, %arg1 space [8]
+// CHECK-DAG: rank.compute "exp"
+// CHECK-DAG: rank.compute "mul"
+// CHECK-DAG: rank.compute "sub"
+// CHECK: rank.yield %{{.*}}, %{{.*}}, %{{.*}} : f32, f32, f32
+// CHECK: hyc.return %[[OUT]]#0, %[[OUT]]#1, %[[OUT]]#2, %{{.*}}
+hyc.func @neighbours_are_one_pass(%x: tensor<8xf32>, %y: tensor<8xf32>, %z: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) {
+  %e = hyc.exp %x : tensor<8xf32>
+  %m = hyc.mul %e, %y : tensor<8xf32>
+  %t = hyc.tanh %z : tensor<8xf32>
+  %s = hyc.sub %y, %x : tensor<8xf32>
+  hyc.return %e, %m, %s, %t : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
 
 // CHECK-LABEL: hyc.func @masks_never_reach_memory

@@ -59,12 +59,15 @@ private:
   // Which ops join.
   bool fits(Operation *producer, ArrayRef<int64_t> shape) const;
   bool joins(Operation *producer, ArrayRef<int64_t> shape) const;
+  bool isGivenNearby(Operation *producer) const;
+  SetVector<Operation *> findNeighbours() const;
   void collect(Members &level, ArrayRef<int64_t> shape);
   void setSpace(ReduceOp reduce);
   void takeInReductions();
   bool addIfLegal(Members &level, Operation *op);
   void addProducers();
   void addSiblings();
+  void addNeighbours();
   bool isMember(Operation *op) const {
     return op && (whole.contains(op) || reductions.contains(op) || kept.contains(op));
   }
@@ -111,6 +114,29 @@ bool ClusterBuilder::joins(Operation *producer, ArrayRef<int64_t> shape) const {
          (isCheap(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return isMember(user); }));
 }
 
+/// Whether an op takes no memory to speak of beside its result, nor time: what clusters are made of, and views.
+static bool isLight(Operation *op) {
+  return isElementwise(op) ||
+         isa<ConstantOp, BroadcastOp, IotaOp, ReadOp, ReshapeOp, SplitOp, SliceOp, TransposeOp>(op);
+}
+
+/// How many ops apart is nearby.
+constexpr int kNearby = 64;
+
+/// Whether the cluster can give what an earlier `op` makes to others, beside its own: all of them come after the root,
+/// so that it was alive there before, and nothing that takes memory stands between, so that what the op reads is kept
+/// alive for no moment that counts.
+bool ClusterBuilder::isGivenNearby(Operation *op) const {
+  for (Operation *user : op->getUsers())
+    if (!isMember(user) && (user->getBlock() != root->getBlock() || user->isBeforeInBlock(root)))
+      return false;
+  int distance = 0;
+  for (Operation *between = op->getNextNode(); between != root; between = between->getNextNode())
+    if (!between || !isLight(between) || ++distance > kNearby)
+      return false;
+  return true;
+}
+
 /// What a member reads of its own level: a broadcast reads a smaller tensor, and a mask is drawn from keys.
 static OperandRange operandsOf(Operation *member) {
   return isa<BroadcastOp, DropoutMaskOp>(member) ? member->getOperands().take_front(0) : member->getOperands();
@@ -120,9 +146,13 @@ void ClusterBuilder::collect(Members &level, ArrayRef<int64_t> shape) {
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t i = 0; i < level.size(); ++i)
-      for (Value operand : operandsOf(level[i]))
-        if (joins(operand.getDefiningOp(), shape))
-          changed |= level.insert(operand.getDefiningOp());
+      for (Value operand : operandsOf(level[i])) {
+        Operation *producer = operand.getDefiningOp();
+        if (joins(producer, shape))
+          changed |= level.insert(producer);
+        else if (fits(producer, shape) && isGivenNearby(producer))
+          changed |= addIfLegal(level, producer);
+      }
   }
 }
 
@@ -199,6 +229,50 @@ void ClusterBuilder::addSiblings() {
       if (isReduction(user) && user->getBlock() == root->getBlock() && !isMember(user) &&
           shapeOf(user->getOperand(0)) == ArrayRef(space) && cast<ReduceOp>(user).getDims() == ArrayRef(reduced))
         addIfLegal(reductions, user);
+}
+
+/// Elementwise ops nearby before the root whose results are wanted after it alone, or by one another.
+SetVector<Operation *> ClusterBuilder::findNeighbours() const {
+  SetVector<Operation *> found;
+  int distance = 0;
+  for (Operation *op = root->getPrevNode(); op && isLight(op) && ++distance <= kNearby; op = op->getPrevNode())
+    if (isElementwise(op) && fits(op, space) && llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return isMember(user) || found.contains(user) ||
+                 (user->getBlock() == root->getBlock() && root->isBeforeInBlock(user));
+        }))
+      found.insert(op);
+  return found;
+}
+
+/// Takes in neighbours that read what members read or make, and so on: one pass over it serves all.
+void ClusterBuilder::addNeighbours() {
+  SetVector<Operation *> neighbours = findNeighbours();
+  if (neighbours.empty())
+    return;
+  DenseSet<Value> known;
+  auto note = [&](Operation *op) {
+    for (Value value : op->getOperands())
+      if (Operation *producer = value.getDefiningOp(); !producer || !isCheap(producer))
+        known.insert(value);
+    known.insert(op->getResult(0));
+  };
+  llvm::for_each(whole, note);
+  const size_t before = whole.size();
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *op : neighbours)
+      if (!isMember(op) && (known.contains(op->getResult(0)) ||
+                            llvm::any_of(op->getOperands(), [&](Value operand) { return known.contains(operand); }))) {
+        whole.insert(op);
+        note(op);
+        changed = true;
+      }
+  }
+  if (whole.size() == before)
+    return;
+  collect(whole, space);
+  while (!isLegal() && whole.size() > before)
+    whole.pop_back();
 }
 
 SmallVector<Operation *> ClusterBuilder::allMembers() const {
@@ -379,7 +453,9 @@ void ClusterBuilder::build(DenseSet<Operation *> &erased) {
     collect(whole, space);
     takeInReductions();
   }
-  if (!reductions.empty()) {
+  if (reductions.empty()) {
+    addNeighbours();
+  } else {
     addProducers();
     addSiblings();
     addProducers();

@@ -54,7 +54,9 @@ def FormClusters : Pass<"hyc-form-clusters", "::mlir::ModuleOp"> {
   let description = [{
     An elementwise op takes in the producers of its operands that are elementwise over the same shape, broadcasts or
     splat constants, if it is their only user; broadcasts, constants, conversions and comparisons are copied into every
-    user, since computing them again costs less than a pass through memory.
+    user, since computing them again costs less than a pass through memory. A producer that others use later, as backward
+    does what it needs of forward, joins too where nothing but elementwise ops and views stands between: the cluster then
+    gives both. So does what stands there and reads the same.
 
     A reduction takes in the producer of its operand likewise, and also where others use it: the cluster then gives both.
     Reductions of the same elements along the same dimensions become one cluster, and an elementwise op over the
