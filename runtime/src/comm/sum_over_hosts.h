@@ -48,6 +48,10 @@ class SumOverHosts {
   SumOverHosts(const Program& program, Transport& transport, int channel, const std::vector<int>& members,
                const HostLayout& layout, std::byte* const* arenas);
 
+  // What a push is: of a running sum `number` counts on from item to item, of a result it is the item's, and a credit
+  // tells how many slots have become free.
+  enum Stream : int32_t { kRunningSum, kResult, kCredit };
+
   // Where a member of this host has a part's whole vector.
   using Find = FunctionRef<Result<std::byte*>(int member, int part)>;
 
@@ -67,6 +71,8 @@ class SumOverHosts {
 
   int64_t bufferBytes() const { return static_cast<int64_t>(slots_.size()); }
 
+  static constexpr uint64_t kSlots = 4;
+
  private:
   // Elements of a part that have the same takers; of this lane.
   struct Segment {
@@ -79,9 +85,6 @@ class SumOverHosts {
     Segment segment;
     int64_t at = 0;  // its next element
   };
-  enum Stream : int32_t { kRunningSum, kResult, kCredit };
-  static constexpr uint64_t kSlots = 4;
-
   bool isFirst() const { return layout_.host == 0; }
   bool isScattered() const { return call_.kind == CollectiveKind::kReduceScatter && !call_.parts; }
   bool isLast() const { return layout_.host == layout_.hosts - 1; }
