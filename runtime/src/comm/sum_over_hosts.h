@@ -12,9 +12,10 @@
 //            member 0: r into its own memory and 1's
 //   lane 1   the same between members 1 and 3
 //
-// A running sum lies in one of kSlots slots of this rank, from where it is received to where it is sent; the member
-// before is told when one is free again. Results go from the slots of the last member to several others, so that slots
-// become free in any order. A result is received where it belongs: nobody but this member reads its lane.
+// A running sum lies in one of kSlots slots of this rank, from where it is received to where it is sent (that of the
+// first host's only member where its term is); the member before is told when one is free again. Results go from the
+// slots of the last member to several others, so that slots become free in any order. A result is received where it
+// belongs: nobody but this member reads its lane.
 #ifndef HYCRT_SRC_COMM_SUM_OVER_HOSTS_H_
 #define HYCRT_SRC_COMM_SUM_OVER_HOSTS_H_
 
