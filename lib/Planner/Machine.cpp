@@ -171,6 +171,8 @@ Expected<MachineRates> hyc::readMachine(const std::string &path, MachineRates ra
   if (Error error = readJsonFile("machine", path, kMaxBytes,
                                  [&](const JsonObjectReader &root) { return readRates(root, rates); }))
     return error;
+  if (rates.name.empty())
+    rates.name = sys::path::stem(path).str();
   return rates;
 }
 

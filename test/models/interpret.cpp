@@ -46,17 +46,52 @@ struct Job {
 };
 } // namespace
 
+/// Shares of equally many samples, or an error that names an input that has another number of them.
+static FailureOr<std::vector<NamedTensors>> cut(ModuleOp module, const NamedTensors &samples, int64_t count,
+                                                StringRef whose, StringRef option) {
+  FailureOr<std::vector<NamedTensors>> parts = splitMicroBatches(samples, count);
+  if (succeeded(parts))
+    return parts;
+  if (count < 1)
+    return module.emitError("--") << option << " is " << count << ", expected at least 1", failure();
+  for (const auto &[name, tensor] : samples) {
+    int64_t found = tensor && tensor.getTensorRank() > 0 ? tensor.getDim(0) : 0;
+    if (found % count != 0 || found == 0)
+      return module.emitError(whose) << " has " << found << " samples of \"" << name << "\", expected a multiple of "
+                                     << count << " (--" << option << "); give as many, or another --" << option,
+             failure();
+  }
+  return failure();
+}
+
+/// Programs of one rank are for a number of samples.
+static LogicalResult checkMicroBatch(ModuleOp module, const NamedTensors &part) {
+  auto function = module.lookupSymbol<FuncOp>("microbatch");
+  for (unsigned index = 0; function && index < function.getNumArguments(); ++index) {
+    auto name = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto given = name ? part.find(name.getValue().str()) : part.end();
+    auto type = dyn_cast<RankedTensorType>(function.getArgument(index).getType());
+    if (given == part.end() || !type || type.getRank() == 0 || given->second.getDim(0) == type.getDimSize(0))
+      continue;
+    int64_t found = given->second.getDim(0), expected = type.getDimSize(0);
+    return module.emitError("a micro-batch has ")
+           << found << " samples of \"" << name.getValue() << "\", expected " << expected << ": give --data "
+           << expected * steps * microBatches << " samples, for " << steps.getValue() << " steps (--steps) of "
+           << microBatches.getValue() << " micro-batches (--micro-batches), or other numbers of these";
+  }
+  return success();
+}
+
 static FailureOr<Job> oneRank(ModuleOp module) {
   FailureOr<Interpreter> made = Interpreter::create(module);
   if (failed(made))
     return failure();
   auto job = std::make_shared<Interpreter>(std::move(*made));
   return Job{[job, module](const NamedTensors &samples) mutable -> FailureOr<StepResult> {
-               FailureOr<std::vector<NamedTensors>> parts = splitMicroBatches(samples, microBatches);
-               if (failed(parts))
-                 return module.emitError("a step's samples cannot be cut into ")
-                            << microBatches.getValue() << " equal micro-batches",
-                        failure();
+               FailureOr<std::vector<NamedTensors>> parts =
+                   cut(module, samples, microBatches, "a step", "micro-batches");
+               if (failed(parts) || failed(checkMicroBatch(module, parts->front())))
+                 return failure();
                return runTrainStep(*job, *parts, rate.getValue());
              },
              [job](StringRef name) {
@@ -140,9 +175,9 @@ static LogicalResult train(ModuleOp module) {
   if (failed(job))
     return failure();
   NamedTensors samples = readSamples(module);
-  FailureOr<std::vector<NamedTensors>> shares = splitMicroBatches(samples, steps);
+  FailureOr<std::vector<NamedTensors>> shares = cut(module, samples, steps, "--data", "steps");
   if (failed(shares))
-    return module.emitError("the samples cannot be cut into ") << steps.getValue() << " equal steps", failure();
+    return failure();
   for (size_t step = 0; step < shares->size(); ++step) {
     FailureOr<StepResult> result = job->step((*shares)[step]);
     if (failed(result))

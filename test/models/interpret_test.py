@@ -77,7 +77,16 @@ def check_training(folder):
     assert zero == spread and parameters == (folder / "parameters.safetensors").read_bytes()
     assert run(folder, "rank", *mesh) == spread and parameters == (folder / "parameters.safetensors").read_bytes()
     write(folder / "samples.safetensors", b"".join(rows[:15]), 15, window - 1)
-    assert "the samples cannot be cut into 10 equal steps" in run(folder, "train", "--micro-batch", half, status=65)
+    said = run(folder, "train", "--micro-batch", half, status=65)
+    assert 'has 15 samples of "input_ids", expected a multiple of 10 (--steps); give as many, or another --steps' in said, said
+    write(folder / "samples.safetensors", b"".join(rows[:30]), 30, window - 1)
+    said = run(folder, "train", "--micro-batch", half, status=65)
+    assert 'a step has 3 samples of "input_ids", expected a multiple of 2 (--micro-batches)' in said, said
+    write(folder / "samples.safetensors", b"".join(rows[:20]), 20, window - 1)
+    said = run(folder, "train", "--micro-batch", half, status=65)
+    assert 'a micro-batch has 1 samples of "input_ids", expected 4: give --data 80 samples, for 10 steps (--steps) of 2 micro-batches' in said, said
+    said = run(folder, "rank", *mesh, status=65)
+    assert 'expected the 8 samples of a step: 2 micro-batches of 2 on each of 2 shares; give it as many' in said, said
     (folder / "samples.safetensors").write_bytes(b"\xff" * 20)
     assert "header" in run(folder, "train", "--micro-batch", half, status=65)
 

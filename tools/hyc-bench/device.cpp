@@ -5,13 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <string>
-#include <vector>
 
 #include "figure.h"
 #include "kernels/attention/cuda.h"
 #include "kernels/copy/cuda.h"
+#include "kernels/cuda/measure.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/gemm/cuda_fp8.h"
 #include "kernels/narrow_float.h"
@@ -20,62 +18,16 @@ namespace hycbench {
 namespace {
 
 using namespace hyc::kernels;
+using cuda::Memory;
 
 constexpr int64_t kFirstEdge = 256, kLastEdge = 8192, kLastFloatEdge = 4096;
 constexpr int kBlocks = 3;
 constexpr int64_t kMostRounds = 2000;
 // Arrays that kernels run over are this many times --mib, which CPUs' caches were the reason for.
 constexpr int64_t kTimesMib = 8;
-constexpr int kUnavailable = 69, kBroken = 70;
-
-[[noreturn]] void fail(int status, const std::string& why) {
-  std::fprintf(stderr, "error: %s\n", why.c_str());
-  std::exit(status);
-}
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) fail(kBroken, std::string(what) + ": " + cudaGetErrorString(error));
-}
-
-// Memory of the device, or pinned memory of the host, with bits that are all kinds of numbers below 2 in every type,
-// none of them NaN: equal ones take less power than training's.
-class Memory {
- public:
-  explicit Memory(int64_t bytes, bool onHost = false) : onHost_(onHost) {
-    const size_t size = static_cast<size_t>(bytes);
-    check(onHost ? cudaMallocHost(&at_, size) : cudaMalloc(&at_, size), "allocating");
-    std::vector<uint16_t> values(std::min<size_t>(size / 2, size_t{1} << 20));
-    uint32_t state = 12345;
-    for (uint16_t& value : values) {
-      state = state * 1664525u + 1013904223u;
-      value = static_cast<uint16_t>((state >> 16 & 0x803f) | 0x3f00);
-    }
-    for (size_t begin = 0; begin + 1 < size; begin += values.size() * 2) {
-      check(cudaMemcpy(static_cast<char*>(at_) + begin, values.data(), std::min(values.size() * 2, size - begin),
-                       cudaMemcpyDefault),
-            "filling");
-    }
-  }
-  ~Memory() { onHost_ ? cudaFreeHost(at_) : cudaFree(at_); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-
-  template <typename T>
-  T* as() const {
-    return static_cast<T*>(at_);
-  }
-
- private:
-  void* at_ = nullptr;
-  const bool onHost_;
-};
-
 class DeviceBench {
  public:
-  DeviceBench(int64_t mib, double seconds) : bytes_(kTimesMib * (mib << 20)), enough_(seconds / kBlocks) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
-    check(cudaEventCreateWithFlags(&begin_, cudaEventDefault), "making an event");
-    check(cudaEventCreateWithFlags(&end_, cudaEventDefault), "making an event");
-  }
+  DeviceBench(int64_t mib, double seconds) : bytes_(kTimesMib * (mib << 20)), enough_(seconds / kBlocks) {}
 
   void run(const cudaDeviceProp& device) {
     std::printf("%c0 %s\n", kAboutMark, device.name);
@@ -92,34 +44,17 @@ class DeviceBench {
   }
 
  private:
-  using Work = std::function<void()>;
-
   void tell(const Figure& figure) {
     std::printf("%s\n", encode(figure).c_str());
     std::fflush(stdout);
   }
 
-  double secondsOf(int64_t rounds, const Work& work) {
-    check(cudaEventRecord(begin_, stream_), "recording an event");
-    for (int64_t round = 0; round < rounds; ++round) work();
-    check(cudaEventRecord(end_, stream_), "recording an event");
-    check(cudaEventSynchronize(end_), "running a kernel");
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin_, end_), "reading an event");
-    return std::max(1e-3 * static_cast<double>(ms), 1e-9) / static_cast<double>(rounds);
-  }
-
   // `amount` a round: operations, bytes or kernels. The median of a few blocks of rounds.
-  void measure(Measure what, int64_t size, double amount, const Work& work) {
+  void measure(Measure what, int64_t size, double amount, const cuda::Timer::Work& work) {
     for (int warm = 0; warm < 3; ++warm) work();
-    const double once = secondsOf(2, work);
+    const double once = timer_.secondsOf(2, work);
     const int64_t rounds = std::clamp<int64_t>(static_cast<int64_t>(enough_ / once), 1, kMostRounds);
-    std::vector<double> blocks;
-    for (int block = 0; block < kBlocks; ++block) blocks.push_back(secondsOf(rounds, work));
-    check(cudaGetLastError(), "starting a kernel");
-    if (const char* failure = cuda::gemmFailure()) fail(kBroken, failure);
-    std::sort(blocks.begin(), blocks.end());
-    const double seconds = blocks[kBlocks / 2];
+    const double seconds = timer_.secondsOfBlocks(kBlocks, rounds, work)[kBlocks / 2];
     tell({what, Tier::kNone, size, seconds, amount / seconds});
   }
 
@@ -185,8 +120,10 @@ class DeviceBench {
     const Memory device(bytes_), host(bytes_, /*onHost=*/true);
     const size_t bytes = static_cast<size_t>(bytes_);
     measure(Measure::kHost, bytes_, 2 * static_cast<double>(bytes_), [&] {
-      check(cudaMemcpyAsync(device.as<void>(), host.as<void>(), bytes, cudaMemcpyHostToDevice, stream_), "copying");
-      check(cudaMemcpyAsync(host.as<void>(), device.as<void>(), bytes, cudaMemcpyDeviceToHost, stream_), "copying");
+      cuda::check(cudaMemcpyAsync(device.as<void>(), host.as<void>(), bytes, cudaMemcpyHostToDevice, stream_),
+                  "copying");
+      cuda::check(cudaMemcpyAsync(host.as<void>(), device.as<void>(), bytes, cudaMemcpyDeviceToHost, stream_),
+                  "copying");
     });
   }
 
@@ -197,8 +134,8 @@ class DeviceBench {
 
   const int64_t bytes_;
   const double enough_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cuda::Timer timer_;
+  const cudaStream_t stream_ = timer_.stream();
 };
 
 }  // namespace
@@ -206,13 +143,11 @@ class DeviceBench {
 
 int main(int argc, char** argv) {
   using namespace hycbench;
-  if (argc != 3) fail(64, "this is hyc-bench's program for GPUs, which it starts itself: hyc-bench --target cuda");
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error != cudaSuccess || devices == 0)
-    fail(kUnavailable, std::string("there is no CUDA device: ") + cudaGetErrorString(error));
-  cudaDeviceProp device{};
-  check(cudaGetDeviceProperties(&device, 0), "asking what the device is");
+  using namespace hyc::kernels;
+  if (argc != 3) {
+    cuda::endBench(64, "this is hyc-bench's program for GPUs, which it starts itself: hyc-bench --target cuda");
+  }
+  const cudaDeviceProp device = cuda::openDevice();
   DeviceBench(std::strtoll(argv[1], nullptr, 10), std::strtod(argv[2], nullptr)).run(device);
   return 0;
 }

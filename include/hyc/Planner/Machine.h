@@ -29,7 +29,8 @@ struct MachineKey {
 /// In the order in which reports show them.
 llvm::ArrayRef<MachineKey> getMachineKeys();
 
-/// What the file says; what it leaves out stays as it is in `rates`. Errors (65, or 74 where the file cannot be read)
+/// What the file says; what it leaves out stays as it is in `rates`, and a machine without a name is called as its file
+/// is, but for the ending. Errors (65, or 74 where the file cannot be read)
 /// name line and column.
 llvm::Expected<MachineRates> readMachine(const std::string &path, MachineRates rates);
 

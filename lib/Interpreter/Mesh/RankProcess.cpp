@@ -228,7 +228,10 @@ FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, Strin
   int64_t microBatches = program.numMicroBatches;
   if (!batch || batch.getTensorRank() == 0 || batch.getDim(0) % microBatches != 0 || microBatch < 0 ||
       microBatch >= microBatches)
-    return emitError() << "input \"" << name << "\" cannot be cut into " << microBatches << " micro-batches", failure();
+    return emitError() << "input \"" << name << "\" is " << (batch ? batch.describeType() : "missing")
+                       << ", expected a multiple of " << microBatches
+                       << " samples, the micro-batches of a step; give it as many",
+           failure();
   int64_t samples = batch.getDim(0) / microBatches;
   Tensor whole = batch.window(0, microBatch * samples, samples);
   auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(index, dist::kSharding);
@@ -244,7 +247,7 @@ FailureOr<Tensor> RankProcess::localInput(FuncOp function, unsigned index, Strin
   int64_t parts = step.topology.getPosition(worldRank, sharding.getDims()[0]).size;
   if (samples % parts != 0)
     return emitError() << "the " << samples << " samples of a micro-batch cannot be cut into " << parts
-                       << " equal parts",
+                       << " equal parts; give a step a multiple of " << parts * microBatches << " samples",
            failure();
   return step.topology.cut(whole, sharding, worldRank);
 }

@@ -192,7 +192,9 @@ LogicalResult RankMachine::loadInputs(int64_t microBatch) {
     int64_t samples = shape.empty() ? 0 : shape[0];
     if (!batch || batch.getTensorRank() == 0 || batch.getDim(0) != program.numMicroBatches * among.size * samples)
       return emitError() << "input \"" << input.getSymName() << "\" is " << (batch ? batch.describeType() : "missing")
-                         << ", expected " << program.numMicroBatches * among.size * samples << " samples";
+                         << ", expected the " << program.numMicroBatches * among.size * samples
+                         << " samples of a step: " << program.numMicroBatches << " micro-batches of " << samples
+                         << " on each of " << among.size << " shares; give it as many";
     Tensor part = batch.window(0, (microBatch * among.size + among.coordinate) * samples, samples);
     Extent region = placedRegion(own.memory, input.getArena(), input.getOffset().value_or(0), input.getBufferType());
     if (failed(own.memory.store(input, region, part.converted(*elementKind(region.elementType, step.arithmetic)))))

@@ -23,8 +23,10 @@ rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space,
                                        builder.getTypeArrayAttr(llvm::to_vector(results)));
   kernel.getBody().takeBody(body);
 
+  // By itself: else the whole module would be verified and numbered for each kernel.
   std::string text;
-  llvm::raw_string_ostream(text) << kernel;
+  llvm::raw_string_ostream stream(text);
+  kernel->print(stream, OpPrintingFlags().useLocalScope().assumeVerified());
   auto [entry, isNew] = byText.try_emplace(text, kernel);
   if (!isNew) {
     kernel.erase();

@@ -118,7 +118,10 @@ void Patience::follow() {
 
 uint64_t Patience::sumOfMoves() const {
   uint64_t sum = 0;
-  for (int rank : awaited_) sum += transport_.signs(rank).moved.load(std::memory_order_relaxed);
+  for (int rank : awaited_) {
+    const RankSigns& signs = transport_.signs(rank);
+    sum += signs.moved.load(std::memory_order_relaxed) + signs.heard.load(std::memory_order_relaxed);
+  }
   return sum;
 }
 

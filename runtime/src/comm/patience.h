@@ -1,11 +1,12 @@
 // Patience: how long a rank is waited for, and what is said of it, for every way to exchange.
 //
 // Whoever waits looks from time to time. Time counts in which none of the missing ranks moves, nor a rank that these
-// wait for: no exchange, no instruction of the schedule, no bytes of a file (base/progress.h). Nor does time count in
-// which the waiting process is stopped itself, so that a job may be suspended as a whole. After --exchange-timeout the
-// wait is over, with a line that names the missing ranks, how they are, and who has come; peers hear it as this rank's
-// last words. Who waits for the rank that is missing says so at once; who only waits for another that waits comes
-// later, and so do all but the first of those who wait for the same rank, so that one line tells of it.
+// wait for: no exchange, no instruction of the schedule, no bytes of a file (base/progress.h), and none of a message
+// that comes from it, since on a slow link what it says of itself waits behind these. Nor does time count in which the
+// waiting process is stopped itself, so that a job may be suspended as a whole. After --exchange-timeout the wait is
+// over, with a line that names the missing ranks, how they are, and who has come; peers hear it as this rank's last
+// words. Who waits for the rank that is missing says so at once; who only waits for another that waits comes later, and
+// so do all but the first of those who wait for the same rank, so that one line tells of it.
 #ifndef HYCRT_SRC_COMM_PATIENCE_H_
 #define HYCRT_SRC_COMM_PATIENCE_H_
 

@@ -219,9 +219,14 @@ Status SumOverHosts::fold(Find find) {
   targets_.clear();
   const std::byte* const before = isFirst() ? nullptr : slot;
   if (!isLast()) {
-    foldRange(range, before, sources_, slot, targets_);
+    const std::byte* from = slot;
+    if (isFirst() && sources_.size() == 1 && runningType(call_.dtype) == call_.dtype) {
+      from = sources_[0] + begin * sizeOf(call_.dtype);  // the term is the sum, and its result comes when it has gone
+    } else {
+      foldRange(range, before, sources_, slot, targets_);
+    }
     folded_.store(number + 1, std::memory_order_release);
-    transport_.push(rankOn(layout_.host + 1), {channel_, kRunningSum, number, 0, 0}, slot,
+    transport_.push(rankOn(layout_.host + 1), {channel_, kRunningSum, number, 0, 0}, from,
                     count * sizeOf(runningType(call_.dtype)), &freedOf(number));
   } else {
     HYCRT_RETURN_IF_ERROR(finish(find, range, before, slot));

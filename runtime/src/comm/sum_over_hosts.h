@@ -12,9 +12,10 @@
 //            member 0: r into its own memory and 1's
 //   lane 1   the same between members 1 and 3
 //
-// A running sum lies in one of kSlots slots of this rank, from where it is received to where it is sent; the member
-// before is told when one is free again. Results go from the slots of the last member to several others, so that slots
-// become free in any order. A result is received where it belongs: nobody but this member reads its lane.
+// A running sum lies in one of kSlots slots of this rank, from where it is received to where it is sent (that of the
+// first host's only member where its term is); the member before is told when one is free again. Results go from the
+// slots of the last member to several others, so that slots become free in any order. A result is received where it
+// belongs: nobody but this member reads its lane.
 #ifndef HYCRT_SRC_COMM_SUM_OVER_HOSTS_H_
 #define HYCRT_SRC_COMM_SUM_OVER_HOSTS_H_
 
@@ -48,6 +49,10 @@ class SumOverHosts {
   SumOverHosts(const Program& program, Transport& transport, int channel, const std::vector<int>& members,
                const HostLayout& layout, std::byte* const* arenas);
 
+  // What a push is: of a running sum `number` counts on from item to item, of a result it is the item's, and a credit
+  // tells how many slots have become free.
+  enum Stream : int32_t { kRunningSum, kResult, kCredit };
+
   // Where a member of this host has a part's whole vector.
   using Find = FunctionRef<Result<std::byte*>(int member, int part)>;
 
@@ -67,6 +72,8 @@ class SumOverHosts {
 
   int64_t bufferBytes() const { return static_cast<int64_t>(slots_.size()); }
 
+  static constexpr uint64_t kSlots = 4;
+
  private:
   // Elements of a part that have the same takers; of this lane.
   struct Segment {
@@ -79,9 +86,6 @@ class SumOverHosts {
     Segment segment;
     int64_t at = 0;  // its next element
   };
-  enum Stream : int32_t { kRunningSum, kResult, kCredit };
-  static constexpr uint64_t kSlots = 4;
-
   bool isFirst() const { return layout_.host == 0; }
   bool isScattered() const { return call_.kind == CollectiveKind::kReduceScatter && !call_.parts; }
   bool isLast() const { return layout_.host == layout_.hosts - 1; }

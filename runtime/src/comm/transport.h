@@ -73,6 +73,7 @@ inline constexpr int kLastWordsBytes = 1024;
 struct alignas(64) RankSigns {
   std::atomic<int64_t> beatMs;      // monotonicMs of this machine when it was last known to run (heartbeat.h)
   std::atomic<uint64_t> moved;      // its progressCount
+  std::atomic<uint64_t> heard;      // how often bytes of a message have come from it, of another host
   std::atomic<int32_t> waitsFor;    // one more than the rank that it has been waiting for; 0: it waits for none
   std::atomic<int32_t> thread;      // the kernel's number of the thread that runs the rank
   char lastWords[kLastWordsBytes];  // why it failed, and who it was; complete before its state tells that it has

@@ -1,5 +1,5 @@
-// A block of every source passes through one small buffer that stays in the first-level cache; the lines just read are
-// still in a cache when the result overwrites them, so memory is read once and written once: 2pn in all.
+// Block by block, whose sums stay in the first-level cache; the lines just read are still in a cache when the result
+// overwrites them, so memory is read once and written once: 2pn in all.
 #include "comm/vector_reduce.h"
 
 #include <algorithm>
@@ -15,15 +15,24 @@ namespace {
 constexpr int64_t kBlockBytes = 8192;
 constexpr int64_t kParallelBytes = 1 << 20;  // below this a thread team costs more than it brings
 
+// `to` may be one of the others, or lies apart from them.
 template <typename T, ReduceOp op>
-void combine(T* __restrict into, const T* __restrict from, int64_t count) {
+void combine(T* to, const T* sum, const T* term, int64_t count) {
+#pragma GCC ivdep
   for (int64_t i = 0; i < count; ++i) {
     if constexpr (op == ReduceOp::kSum) {
-      into[i] = static_cast<T>(into[i] + from[i]);
+      to[i] = static_cast<T>(sum[i] + term[i]);
     } else {
-      into[i] = from[i] > into[i] ? from[i] : into[i];
+      to[i] = term[i] > sum[i] ? term[i] : sum[i];
     }
   }
+}
+
+template <typename T>
+bool isSameOrApart(const T* one, const T* other, int64_t count) {
+  const auto a = reinterpret_cast<uintptr_t>(one), b = reinterpret_cast<uintptr_t>(other),
+             bytes = static_cast<uintptr_t>(count) * sizeof(T);
+  return a == b || a + bytes <= b || b + bytes <= a;
 }
 
 // How elements of a type become terms of a sum, and a sum an element.
@@ -42,11 +51,7 @@ struct SumOf<hyc::kernels::Bf16> {
 
 template <typename Sum, typename T>
 void widen(Sum* __restrict to, const T* __restrict from, int64_t count) {
-  if constexpr (std::is_same_v<Sum, T>) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
-  }
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
 struct Fold {
@@ -57,36 +62,61 @@ struct Fold {
   const std::vector<std::byte*>& targets;
 };
 
-// Elements [begin, begin + count), of which a block at most.
+// Elements [begin, begin + count), of which a block at most. Of types that are summed as they are, two terms are read
+// and one sum written at a time, the last one where it belongs.
 template <typename T, ReduceOp op, int64_t kBlock>
 void foldBlock(const Fold& fold, int64_t begin, int64_t count) {
-  using Sum = typename SumOf<T>::Type;
-  constexpr bool kNarrow = !std::is_same_v<Sum, T>;
-  alignas(64) Sum sum[kBlock], wide[kNarrow ? kBlock : 1];
-  alignas(64) T narrow[kNarrow ? kBlock : 1];
+  alignas(64) T between[kBlock];
   const int64_t fromStart = begin - fold.range.begin;
-  if (fold.before) widen(sum, reinterpret_cast<const Sum*>(fold.before) + fromStart, count);
+  const auto inTarget = [&](std::byte* target) {
+    return fold.after ? reinterpret_cast<T*>(target) + fromStart
+                      : reinterpret_cast<T*>(target) + begin - fold.range.targetShift;
+  };
+  const auto termAt = [&](size_t i) {
+    if (fold.before && i == 0) return reinterpret_cast<const T*>(fold.before) + fromStart;
+    return reinterpret_cast<const T*>(fold.sources[i - (fold.before ? 1 : 0)]) + begin;
+  };
+  const size_t terms = fold.sources.size() + (fold.before ? 1 : 0);
+  T* const first = inTarget(fold.after ? fold.after : fold.targets[0]);
+  // Where it would be written over what is still to be read, it is not written yet.
+  bool isApart = true;
+  for (size_t i = 0; i < terms; ++i) isApart = isApart && isSameOrApart<T>(first, termAt(i), count);
+  const T* sum = termAt(0);
+  for (size_t i = 1; i < terms; ++i) {
+    T* const to = i + 1 == terms && isApart ? first : between;
+    combine<T, op>(to, sum, termAt(i), count);
+    sum = to;
+  }
+  const auto put = [&](T* to) {
+    if (to != sum) std::memmove(to, sum, static_cast<size_t>(count) * sizeof(T));
+  };
+  put(first);
+  sum = first;
+  for (size_t i = 1; !fold.after && i < fold.targets.size(); ++i) put(inTarget(fold.targets[i]));
+}
+
+// The same of narrow types, whose terms and sums are wider: a target is written once all terms of the block are read.
+template <typename T, ReduceOp op, int64_t kBlock>
+void foldNarrowBlock(const Fold& fold, int64_t begin, int64_t count) {
+  using Sum = typename SumOf<T>::Type;
+  alignas(64) Sum sum[kBlock], wide[kBlock];
+  alignas(64) T narrow[kBlock];
+  const int64_t fromStart = begin - fold.range.begin;
+  if (fold.before) {
+    std::memcpy(sum, reinterpret_cast<const Sum*>(fold.before) + fromStart, static_cast<size_t>(count) * sizeof(Sum));
+  }
   for (size_t i = 0; i < fold.sources.size(); ++i) {
-    const T* const source = reinterpret_cast<const T*>(fold.sources[i]) + begin;
-    if (i == 0 && !fold.before) {
-      widen(sum, source, count);
-    } else if constexpr (!kNarrow) {
-      combine<Sum, op>(sum, source, count);
-    } else {
-      widen(wide, source, count);
-      combine<Sum, op>(sum, wide, count);
-    }
+    const bool isFirst = i == 0 && !fold.before;
+    widen(isFirst ? sum : wide, reinterpret_cast<const T*>(fold.sources[i]) + begin, count);
+    if (!isFirst) combine<Sum, op>(sum, sum, wide, count);
   }
   if (fold.after) {
     std::memcpy(reinterpret_cast<Sum*>(fold.after) + fromStart, sum, static_cast<size_t>(count) * sizeof(Sum));
     return;
   }
-  if constexpr (kNarrow) {
-    for (int64_t i = 0; i < count; ++i) narrow[i] = T(sum[i]);
-  }
-  const void* const rounded = kNarrow ? static_cast<const void*>(narrow) : static_cast<const void*>(sum);
+  for (int64_t i = 0; i < count; ++i) narrow[i] = T(sum[i]);
   for (std::byte* target : fold.targets) {
-    std::memcpy(reinterpret_cast<T*>(target) + begin - fold.range.targetShift, rounded,
+    std::memcpy(reinterpret_cast<T*>(target) + begin - fold.range.targetShift, narrow,
                 static_cast<size_t>(count) * sizeof(T));
   }
 }
@@ -99,7 +129,12 @@ void foldTyped(const Fold& fold) {
 #pragma omp for schedule(static) nowait
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = fold.range.begin + block * kBlock;
-      foldBlock<T, op, kBlock>(fold, begin, std::min(kBlock, fold.range.end - begin));
+      const int64_t count = std::min(kBlock, fold.range.end - begin);
+      if constexpr (std::is_same_v<typename SumOf<T>::Type, T>) {
+        foldBlock<T, op, kBlock>(fold, begin, count);
+      } else {
+        foldNarrowBlock<T, op, kBlock>(fold, begin, count);
+      }
     }
   });
 }

@@ -115,7 +115,7 @@ void addSteps(const Json& profile, std::vector<std::string>& lines) {
 void addKernels(const Json& profile, double whole, std::vector<std::string>& lines) {
   const bool hasRoof = !profile["machine"].get<std::string>().empty();
   lines.push_back(padded("kernel", 40) + "       ms   of step    calls                              " +
-                  (hasRoof ? "of roof" : "  (hyc-compile --machine tells of what roof)"));
+                  (hasRoof ? "of roof" : "reached; hyc-compile --machine FILE tells of what roof"));
   for (const auto& [name, row] :
        collect(profile, "kernels", [](const Json& each) { return each["kernel"].get<std::string>(); })) {
     char calls[32];

@@ -14,6 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMostLines = 16;                                      // of hosts, and of slow ranks
 constexpr int64_t kLinkBytes = 16 << 20, kLeastLinkBytes = 256 << 10;  // of a host, and of a rank
+constexpr double kLinkSeconds = 1;                                     // about as long is fetched at most
 
 template <typename... Values>
 std::string format(const char* pattern, Values... values) {
@@ -65,6 +66,8 @@ std::vector<HostExchanges> sumByHost(const std::vector<RankExchanges>& ranks) {
   for (HostExchanges& host : hosts) {
     host.within /= host.ranks;
     host.between /= host.ranks;
+    // It gives at least what they got.
+    if (host.linkRate > 0) host.linkRate = std::max(host.linkRate, host.rate());
   }
   return hosts;
 }
@@ -215,6 +218,27 @@ Status gather(Exchanger& exchanger, double own, double RankExchanges::* member, 
   return {};
 }
 
+// Bytes a second of so many, or of fewer on a slow link. Where less lies there, it is fetched several times: short
+// messages alone would tell of the way there and back.
+Result<double> rateOfLink(HostExchanger& host, int from, int64_t bytes) {
+  const Result<double> first = host.rateFrom(from, kLeastLinkBytes);  // warms the connection up
+  if (!first.ok()) return first.status();
+  bytes = std::clamp(static_cast<int64_t>(*first * kLinkSeconds), kLeastLinkBytes, bytes);
+  double seconds = 0;
+  int64_t fetched = 0;
+  for (int64_t some = bytes; some >= kLeastLinkBytes && fetched < bytes;) {
+    const Result<double> rate = host.rateFrom(from, some);
+    if (!rate.ok()) return rate.status();
+    if (*rate == 0) {
+      some /= 2;
+      continue;
+    }
+    seconds += static_cast<double>(some) / *rate;
+    fetched += some;
+  }
+  return fetched == 0 ? *first : static_cast<double>(fetched) / seconds;
+}
+
 }  // namespace
 
 TierReport describeTiers(const std::vector<RankExchanges>& ranks, const Mesh& mesh, int64_t steps) {
@@ -270,14 +294,8 @@ Result<double> measureLink(HostExchanger& host, int ranks) {
   const std::vector<int>&here = hosts[own], &next = hosts[(own + 1) % hosts.size()];
   const size_t place = static_cast<size_t>(std::find(here.begin(), here.end(), host.rank()) - here.begin());
   const int from = next[place % next.size()];
-  // The first warms the connection up.
-  Result<double> rate = host.rateFrom(from, kLeastLinkBytes);
-  int64_t most = std::max(kLinkBytes / static_cast<int64_t>(here.size()), kLeastLinkBytes);
-  for (bool isMeasured = false; rate.ok() && !isMeasured && most >= kLeastLinkBytes; most /= 2) {
-    const Result<double> measured = host.rateFrom(from, most);
-    isMeasured = !measured.ok() || *measured > 0;
-    if (isMeasured) rate = measured;
-  }
+  Result<double> rate =
+      rateOfLink(host, from, std::max(kLinkBytes / static_cast<int64_t>(here.size()), kLeastLinkBytes));
   if (!rate.ok()) return rate.status();
   HYCRT_RETURN_IF_ERROR(host.barrier());
   return rate;

@@ -9,82 +9,48 @@
 // Usage: kernels_gpu_bench [--batch N] [--sequence N] [--heads N] [--head-dim N]
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "kernels/adamw/cuda.h"
 #include "kernels/attention/cuda.h"
+#include "kernels/cuda/measure.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/narrow_float.h"
 
 using namespace hyc::kernels;
+using cuda::check;
+using cuda::Memory;
 
 namespace {
 
 constexpr int kWarmUps = 5, kTurns = 5;
 
-void check(cudaError_t error, const char *what) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "error: %s: %s\n", what, cudaGetErrorString(error));
-  std::exit(70);
-}
-
 template <typename T>
-T *onDevice(int64_t count) {
-  void *memory = nullptr;
-  check(cudaMalloc(&memory, static_cast<size_t>(count) * sizeof(T)), "allocating");
-  // Mixed bits: equal ones take less power, so that the clock stays higher than it would in training.
-  std::vector<uint16_t> values(static_cast<size_t>(count) * sizeof(T) / 2);
-  uint32_t state = 12345;
-  for (uint16_t &value : values) {
-    state = state * 1664525u + 1013904223u;
-    value = static_cast<uint16_t>((state >> 16 & 0x807f) | 0x3c00);
-  }
-  check(cudaMemcpy(memory, values.data(), values.size() * 2, cudaMemcpyHostToDevice), "filling");
-  return static_cast<T *>(memory);
+Memory onDevice(int64_t count) {
+  return Memory(count * int64_t{sizeof(T)});
 }
 
-/// Milliseconds a call: the best of several turns, each of `calls` calls between two events.
-double milliseconds(cudaStream_t stream, int calls, const std::function<void()> &call) {
-  cudaEvent_t begin, end;
-  check(cudaEventCreateWithFlags(&begin, cudaEventDefault), "making an event");
-  check(cudaEventCreateWithFlags(&end, cudaEventDefault), "making an event");
+/// Milliseconds a call: the best of several turns, each of `calls` calls.
+double milliseconds(cuda::Timer &timer, int calls, const cuda::Timer::Work &call) {
   for (int i = 0; i < kWarmUps; ++i) call();
-  check(cudaGetLastError(), "starting a kernel");  // of a GPU that the kernels are not compiled for, say
-  double best = 1e30;
-  for (int turn = 0; turn < kTurns; ++turn) {
-    check(cudaEventRecord(begin, stream), "recording");
-    for (int i = 0; i < calls; ++i) call();
-    check(cudaEventRecord(end, stream), "recording");
-    check(cudaEventSynchronize(end), "running a kernel");
-    float elapsed = 0;
-    check(cudaEventElapsedTime(&elapsed, begin, end), "reading an event");
-    best = std::min(best, static_cast<double>(elapsed) / calls);
-  }
-  check(cudaGetLastError(), "starting a kernel");
-  if (const char *failure = cuda::gemmFailure()) {
-    std::fprintf(stderr, "error: %s\n", failure);
-    std::exit(70);
-  }
-  return best;
+  return timer.secondsOfBlocks(kTurns, calls, call).front() * 1e3;
 }
 
 /// TFLOP/s.
-double gemmRate(cudaStream_t stream) {
+double gemmRate(cuda::Timer &timer) {
   constexpr int64_t n = 8192;
   GemmDesc d;
   d.m = d.n = d.k = n;
   d.transB = true;
-  Bf16 *a = onDevice<Bf16>(n * n), *b = onDevice<Bf16>(n * n), *c = onDevice<Bf16>(n * n);
-  uint8_t *workspace = onDevice<uint8_t>(cuda::kGemmWorkspaceBytes);
-  const double ms = milliseconds(stream, 10, [&] { cuda::gemm(stream, d, a, b, nullptr, c, workspace); });
-  for (void *memory :
-       {static_cast<void *>(a), static_cast<void *>(b), static_cast<void *>(c), static_cast<void *>(workspace)})
-    cudaFree(memory);
+  const Memory a = onDevice<Bf16>(n * n), b = onDevice<Bf16>(n * n), c = onDevice<Bf16>(n * n);
+  const Memory workspace(cuda::kGemmWorkspaceBytes);
+  const double ms = milliseconds(timer, 10, [&] {
+    cuda::gemm(timer.stream(), d, a.as<Bf16>(), b.as<Bf16>(), static_cast<const Bf16 *>(nullptr), c.as<Bf16>(),
+               workspace.as<void>());
+  });
   return 2.0 * n * n * n / ms * 1e-9;
 }
 
@@ -95,54 +61,51 @@ struct AttentionTimes {
   double forward, backward;
 };
 
-AttentionTimes attentionTimes(cudaStream_t stream, const AttentionShape &s) {
+AttentionTimes attentionTimes(cuda::Timer &timer, const AttentionShape &s) {
   AttentionDesc d;
   d.batch = s.batch, d.queryLength = d.keyLength = s.sequence, d.heads = d.kvHeads = s.heads, d.headDim = s.headDim;
   d.causal = true, d.scale = 0.125;
   const int64_t width = s.heads * s.headDim, elements = s.batch * s.sequence * width;
   const HeadStrides strides{s.sequence * width, width, s.headDim};
   d.q = d.k = d.v = d.o = d.dO = d.dq = d.dk = d.dv = strides;
-  Bf16 *q = onDevice<Bf16>(elements), *k = onDevice<Bf16>(elements), *v = onDevice<Bf16>(elements);
-  Bf16 *o = onDevice<Bf16>(elements), *dO = onDevice<Bf16>(elements), *dq = onDevice<Bf16>(elements);
-  Bf16 *dk = onDevice<Bf16>(elements), *dv = onDevice<Bf16>(elements);
-  float *lse = onDevice<float>(s.batch * s.heads * s.sequence);
-  float *workspace = onDevice<float>(static_cast<int64_t>(cuda::attentionBackwardWorkspaceBytes(d) / sizeof(float)));
+  const Memory q = onDevice<Bf16>(elements), k = onDevice<Bf16>(elements), v = onDevice<Bf16>(elements);
+  const Memory o = onDevice<Bf16>(elements), dO = onDevice<Bf16>(elements), dq = onDevice<Bf16>(elements);
+  const Memory dk = onDevice<Bf16>(elements), dv = onDevice<Bf16>(elements);
+  const Memory lse = onDevice<float>(s.batch * s.heads * s.sequence);
+  const Memory workspace(static_cast<int64_t>(cuda::attentionBackwardWorkspaceBytes(d)));
   AttentionTimes times{};
-  times.forward = milliseconds(stream, 20, [&] { cuda::attentionForward<Bf16>(stream, d, nullptr, q, k, v, o, lse); });
-  times.backward = milliseconds(stream, 20, [&] {
-    cuda::attentionBackward<Bf16>(stream, d, nullptr, q, k, v, o, lse, dO, dq, dk, dv, workspace);
+  times.forward = milliseconds(timer, 20, [&] {
+    cuda::attentionForward<Bf16>(timer.stream(), d, nullptr, q.as<Bf16>(), k.as<Bf16>(), v.as<Bf16>(), o.as<Bf16>(),
+                                 lse.as<float>());
   });
-  for (Bf16 *memory : {q, k, v, o, dO, dq, dk, dv}) cudaFree(memory);
-  cudaFree(lse);
-  cudaFree(workspace);
+  times.backward = milliseconds(timer, 20, [&] {
+    cuda::attentionBackward<Bf16>(timer.stream(), d, nullptr, q.as<Bf16>(), k.as<Bf16>(), v.as<Bf16>(), o.as<Bf16>(),
+                                  lse.as<float>(), dO.as<Bf16>(), dq.as<Bf16>(), dk.as<Bf16>(), dv.as<Bf16>(),
+                                  workspace.as<float>());
+  });
   return times;
 }
 
 /// Bytes/s that are read and written by a copy of 1 GiB on the device.
-double copyBandwidth(cudaStream_t stream) {
+double copyBandwidth(cuda::Timer &timer) {
   constexpr int64_t bytes = int64_t{1} << 30;
-  uint8_t *from = onDevice<uint8_t>(bytes), *to = onDevice<uint8_t>(bytes);
-  const double ms = milliseconds(
-      stream, 5, [&] { check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "copying"); });
-  cudaFree(from);
-  cudaFree(to);
+  const Memory from(bytes), to(bytes);
+  const double ms = milliseconds(timer, 5, [&] {
+    check(cudaMemcpyAsync(to.as<void>(), from.as<void>(), bytes, cudaMemcpyDeviceToDevice, timer.stream()), "copying");
+  });
   return 2.0 * bytes / ms * 1e3;
 }
 
 /// Of 124 million elements in tensors of the sizes of GPT-2's: parameter, m and v read and written, gradient read,
 /// rounded copy written.
-double adamwBandwidth(cudaStream_t stream) {
+double adamwBandwidth(cuda::Timer &timer) {
   std::vector<cuda::AdamWTensor<Bf16, Bf16>> tensors;
-  std::vector<void *> memories;
+  std::vector<Memory> memories;
   int64_t elements = 0;
+  const auto on32 = [&](int64_t n) { return memories.emplace_back(onDevice<float>(n)).as<float>(); };
+  const auto on16 = [&](int64_t n) { return memories.emplace_back(onDevice<Bf16>(n)).as<Bf16>(); };
   const auto add = [&](int64_t n) {
-    cuda::AdamWTensor<Bf16, Bf16> tensor{
-        n, onDevice<float>(n), onDevice<Bf16>(n), onDevice<float>(n), onDevice<float>(n), onDevice<Bf16>(n)};
-    for (void *memory :
-         {static_cast<void *>(tensor.param), static_cast<void *>(const_cast<Bf16 *>(tensor.grad)),
-          static_cast<void *>(tensor.m), static_cast<void *>(tensor.v), static_cast<void *>(tensor.rounded)})
-      memories.push_back(memory);
-    tensors.push_back(tensor);
+    tensors.push_back({n, on32(n), on16(n), on32(n), on32(n), on16(n)});
     elements += n;
   };
   add(50257 * 768);
@@ -150,20 +113,16 @@ double adamwBandwidth(cudaStream_t stream) {
   for (int layer = 0; layer < 12; ++layer)
     for (const int64_t n : {768, 768, 768 * 2304, 2304, 768 * 768, 768, 768, 768, 768 * 3072, 3072, 3072 * 768, 768})
       add(n);
-  float *scalars = onDevice<float>(2);
-  int64_t *step = onDevice<int64_t>(1);
+  const Memory scalars = onDevice<float>(2), step = onDevice<int64_t>(1);
   const float lrAndScale[2] = {1e-8f, 1.0f};
   const int64_t ten = 10;
-  check(cudaMemcpy(scalars, lrAndScale, sizeof lrAndScale, cudaMemcpyHostToDevice), "filling");
-  check(cudaMemcpy(step, &ten, sizeof ten, cudaMemcpyHostToDevice), "filling");
+  check(cudaMemcpy(scalars.as<void>(), lrAndScale, sizeof lrAndScale, cudaMemcpyHostToDevice), "filling");
+  check(cudaMemcpy(step.as<void>(), &ten, sizeof ten, cudaMemcpyHostToDevice), "filling");
   AdamWParams params;
   params.beta1 = 0.9, params.beta2 = 0.95, params.epsilon = 1e-8, params.weightDecay = 0.1;
-  cuda::AdamWScalars on{scalars, step, scalars + 1};
+  cuda::AdamWScalars on{scalars.as<float>(), step.as<int64_t>(), scalars.as<float>() + 1};
   const double ms = milliseconds(
-      stream, 5, [&] { cuda::adamw(stream, params, on, tensors.data(), static_cast<int>(tensors.size())); });
-  for (void *memory : memories) cudaFree(memory);
-  cudaFree(scalars);
-  cudaFree(step);
+      timer, 5, [&] { cuda::adamw(timer.stream(), params, on, tensors.data(), static_cast<int>(tensors.size())); });
   return static_cast<double>(elements) * (6 * sizeof(float) + 2 * sizeof(Bf16)) / ms * 1e3;
 }
 
@@ -176,20 +135,12 @@ int main(int argc, char **argv) {
                                       std::pair("--heads", &shape.heads), std::pair("--head-dim", &shape.headDim)})
       if (!std::strcmp(argv[i], name)) *value = std::atoll(argv[i + 1]);
   }
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error != cudaSuccess || devices == 0) {
-    std::fprintf(stderr, "error: there is no CUDA device: %s\n", cudaGetErrorString(error));
-    return 69;
-  }
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, 0), "asking what the device is");
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+  const cudaDeviceProp properties = cuda::openDevice();
+  cuda::Timer timer;
 
-  const double gemm = gemmRate(stream);
-  const AttentionTimes attention = attentionTimes(stream, shape);
-  const double copy = copyBandwidth(stream), adamw = adamwBandwidth(stream), gemmAfter = gemmRate(stream);
+  const double gemm = gemmRate(timer);
+  const AttentionTimes attention = attentionTimes(timer, shape);
+  const double copy = copyBandwidth(timer), adamw = adamwBandwidth(timer), gemmAfter = gemmRate(timer);
   // Two products forward and five backward, each over half of the scores.
   const double product = static_cast<double>(shape.batch * shape.heads * shape.headDim) *
                          static_cast<double>(shape.sequence) * static_cast<double>(shape.sequence);

@@ -25,7 +25,9 @@
 #include "instruments/prometheus_text.h"
 #include "instruments/scrape_server.h"
 #include "instruments/tensorboard_folder.h"
+#include "run/tier_report.h"
 #include "temporary_folder.h"
+#include "test_mesh.h"
 
 static int64_t allocations = 0;
 __attribute__((noinline)) void* operator new(size_t size) {
@@ -467,6 +469,18 @@ TEST(Instruments, AllocateNothingInAStep) {
   for (size_t i = 1; i < records.size(); ++i) EXPECT_TRUE((*instruments)->step(records[i]).ok());
   EXPECT_EQ(allocations, before);
   EXPECT_GT((*instruments)->nanoseconds(), 0);
+}
+
+// A look at a link before the first step may find it slower than exchanges do later, which are the better witnesses.
+TEST(TierReport, ALinkGivesAtLeastWhatExchangesGot) {
+  const double stepNs = 10e6, receivingNs = 1e6;  // 2.5 MB in a millisecond are 20 Gb/s
+  const std::vector<RankExchanges> ranks{{"alpha", stepNs, 0, 1e6, 2.5e6, receivingNs, 1e9},
+                                         {"beta", stepNs, 0, 1e6, 2.5e6, receivingNs, 5e9}};
+  std::string said;
+  for (const std::string& line : describeTiers(ranks, meshOf(1, 1, 2), 20).lines) said += line + "\n";
+  EXPECT_NE(said.find("at 20 Gb/s, 100 % of the 20 Gb/s that its link"), std::string::npos) << said;
+  EXPECT_NE(said.find("at 20 Gb/s, 50 % of the 40 Gb/s that its link"), std::string::npos) << said;
+  EXPECT_EQ(said.find("warning: the network gives"), std::string::npos) << said;
 }
 
 // docs/instruments.md is held to the table.

@@ -235,7 +235,7 @@ bool Link::receive(FrameTaker& taker) {
       if (headBytes_ == sizeof head_) takeHead(taker);
     } else {
       bodyBytes_ += count;
-      taker.hear(rank_);
+      taker.hear(rank_, head_);
     }
     if (headBytes_ == sizeof head_ && !refuses_ && bodyBytes_ == static_cast<int64_t>(head_.bytes)) {
       refuses_ = !taker.take(rank_, head_, {body_.data(), place_ ? 0 : static_cast<size_t>(bodyBytes_)});

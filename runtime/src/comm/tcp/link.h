@@ -54,8 +54,8 @@ class FrameTaker {
   // Where a frame's bytes go; null: they are collected, and given to take(). Not more than `head.bytes` are written.
   // Sets *refuses where the frame makes no sense.
   virtual std::byte* placeFor(int rank, const FrameHead& head, bool* refuses) = 0;
-  // Some of a frame that is not whole yet: who sends it lives.
-  virtual void hear(int) {}
+  // Some of a frame that may not be whole yet: who sends it lives.
+  virtual void hear(int, const FrameHead&) {}
   // The frame is whole. False: it makes no sense.
   virtual bool take(int rank, const FrameHead& head, std::string_view bytes) = 0;
 };
@@ -81,6 +81,9 @@ class Link {
 
   // Receives until nothing is there; whether more may be, which was left for the sake of other links.
   bool receive(FrameTaker& taker);
+  // A frame has begun and is not whole. Whoever wants to know how it comes along receives: not every part of it wakes.
+  // Of the receiving thread.
+  bool isInTheMiddle() const { return headBytes_ > 0; }
   // The other side has closed a connection, or it has failed: what comes is received up to its end.
   void expectEnd() { expectsEnd_ = true; }
 

@@ -345,6 +345,15 @@ std::byte* Peers::placeFor(int rank, const FrameHead& head, bool* refuses) {
   return pull->to;
 }
 
+// Bytes of a message, though it is not whole: both sides move. Signs of life are none, since who waits gives them, too.
+void Peers::hear(int rank, const FrameHead& head) {
+  RankSigns& signs = of(rank).signs;
+  signs.beatMs.store(monotonicMs(), std::memory_order_release);
+  if (head.type != FrameType::kBytes && head.type != FrameType::kPush) return;
+  signs.heard.fetch_add(1, std::memory_order_relaxed);
+  noteProgress();
+}
+
 bool Peers::take(int rank, const FrameHead& head, std::string_view bytes) {
   Peer& peer = of(rank);
   // Who waits for bytes is woken apart.
@@ -353,7 +362,7 @@ bool Peers::take(int rank, const FrameHead& head, std::string_view bytes) {
     return !peer.isIntroduced.load(std::memory_order_relaxed) && takeIntroduction(peer, rank, bytes);
   }
   if (!peer.isIntroduced.load(std::memory_order_relaxed)) return false;
-  hear(rank);
+  hear(rank, head);
   switch (head.type) {
     case FrameType::kSide:
       return takeSide(peer, bytes);

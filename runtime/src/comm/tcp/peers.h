@@ -69,7 +69,7 @@ class Peers : public FrameTaker {
   const std::string& hostOf(int rank) const { return of(rank).host; }
 
   std::byte* placeFor(int rank, const FrameHead& head, bool* refuses) override;
-  void hear(int rank) override { of(rank).signs.beatMs.store(monotonicMs(), std::memory_order_release); }
+  void hear(int rank, const FrameHead& head) override;
   bool take(int rank, const FrameHead& head, std::string_view bytes) override;
 
  private:
@@ -125,6 +125,7 @@ class Peers : public FrameTaker {
   void run();
   bool isArmed();
   void serve(int milliseconds);
+  void lookAtWhatTrickles();
   void watch(bool watches);
   void endRest();
   void attend(Peer& peer);
@@ -155,9 +156,11 @@ class Peers : public FrameTaker {
   // the thread waits for. While a thread of the rank waits, the outer one does not look at the inner one, nor for a
   // moment afterwards, since waits come in quick succession: then `rest_`, a timer, ends.
   FileDescriptor inner_, outer_, call_, alarm_, rest_;
-  std::mutex receiving_;  // of `unfinished_`, `hasNews_`, and what the links know of what they receive
+  std::mutex
+      receiving_;  // of `unfinished_`, `hasNews_`, `trickleLookMs_`, and what the links know of what they receive
   std::vector<Peer*> unfinished_;
   bool hasNews_ = false;
+  int64_t trickleLookMs_ = 0;
   std::mutex waitingMutex_;
   int waiting_ = 0;                      // threads
   bool watches_ = true, rests_ = false;  // the peers' own thread

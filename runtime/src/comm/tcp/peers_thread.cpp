@@ -108,7 +108,7 @@ void Peers::run() {
     const int count = epoll_wait(outer_.get(), &event, 1, isArmed() ? kBeatMs : 0);
     if (count > 0 && event.data.ptr == &alarm_) silence(alarm_);
     if (count > 0 && event.data.ptr == &rest_) endRest();
-    if (count > 0 && event.data.ptr != &rest_) poll();
+    if (count <= 0 || event.data.ptr != &rest_) poll();
     beat();
   }
 }
@@ -140,6 +140,7 @@ void Peers::serve(int milliseconds) {
     if (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) peer->link->expectEnd();
     if (std::find(unfinished_.begin(), unfinished_.end(), peer) == unfinished_.end()) unfinished_.push_back(peer);
   }
+  lookAtWhatTrickles();
   // Those that have more to say come again.
   for (size_t left = unfinished_.size(), i = 0; left > 0; --left) {
     Peer& peer = *unfinished_[i];
@@ -158,6 +159,19 @@ void Peers::serve(int milliseconds) {
   }
   hasUnfinished_.store(!unfinished_.empty(), std::memory_order_release);
   if (std::exchange(hasNews_, false)) local_.wakeSelf();
+}
+
+// Of a long piece the connection tells once much of it is there, which on a slow link takes longer than a rank may be
+// waited for.
+void Peers::lookAtWhatTrickles() {
+  const int64_t now = monotonicMs();
+  if (now - trickleLookMs_ < kBeatMs) return;
+  trickleLookMs_ = now;
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (!peer || !peer->link || !peer->link->isInTheMiddle()) continue;
+    if (std::find(unfinished_.begin(), unfinished_.end(), peer.get()) != unfinished_.end()) continue;
+    unfinished_.push_back(peer.get());
+  }
 }
 
 // Under waitingMutex_.

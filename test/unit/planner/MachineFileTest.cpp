@@ -1,0 +1,44 @@
+// What a machine's file is called, by which profiles and plans know for which machine they were made.
+#include "hyc/Planner/Machine.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <gtest/gtest.h>
+
+using namespace hyc;
+
+namespace {
+
+class MachineFile : public testing::Test {
+protected:
+  void SetUp() override { ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("hyc-machine", folder)); }
+  void TearDown() override { llvm::sys::fs::remove_directories(folder); }
+
+  MachineRates read(llvm::StringRef file, llvm::StringRef text) {
+    llvm::SmallString<128> path = folder;
+    llvm::sys::path::append(path, file);
+    std::error_code error;
+    llvm::raw_fd_ostream(path, error) << text;
+    llvm::Expected<MachineRates> rates = readMachine(path.str().str(), defaultRates(1));
+    if (!rates)
+      ADD_FAILURE() << llvm::toString(rates.takeError());
+    return rates ? *rates : MachineRates();
+  }
+
+  llvm::SmallString<128> folder;
+};
+
+TEST_F(MachineFile, WithoutANameIsCalledAsTheFile) {
+  EXPECT_EQ(read("two.old-hosts.json", "{\"memory\": 5e9}").name, "two.old-hosts");
+}
+
+TEST_F(MachineFile, HasTheNameThatItGives) {
+  EXPECT_EQ(read("hosts.json", "{\"name\": \"ours\", \"memory\": 5e9}").name, "ours");
+}
+
+TEST(Machine, ThatNoFileDescribesHasNoName) { EXPECT_EQ(defaultRates(4).name, ""); }
+
+} // namespace
