@@ -58,7 +58,8 @@ static std::vector<std::string> allOps() {
                                           "Loop",
                                           "Scan",
                                           "TfIdfVectorizer",
-                                          "hyc:ExpertMatMul"};
+                                          "hyc:ExpertMatMul",
+                                          "hyc:Recurrence"};
   std::vector<std::string> names;
   for (const auto &entry : onnx::allOperators())
     if (!apart.contains(entry.first()))
