@@ -29,6 +29,8 @@ inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
 inline constexpr llvm::StringLiteral kPaddingRow = "hyc_padding_row";
 /// The operator, of a domain of hyc's own, that keeps the gradient from its operand.
 inline constexpr llvm::StringLiteral kStopGradient = "hyc:StopGradient";
+/// Operators of the same domain: the logarithm of the gamma function, and its derivative.
+inline constexpr llvm::StringLiteral kLogGamma = "hyc:LogGamma", kDigamma = "hyc:Digamma";
 /// The operator, of the same domain, that multiplies each row (N,K) by the matrix (E,K,M) of its expert (N).
 inline constexpr llvm::StringLiteral kExpertMatMul = "hyc:ExpertMatMul";
 /// The operator, of the same domain, that is one direction of a recurrent layer with torch's weights: of x (T,B,I), w

@@ -10,6 +10,10 @@ using namespace hyc;
 using namespace hyc::torchexport;
 
 namespace {
+template <const llvm::StringLiteral &Type> void unary(NodeTranslation &node) {
+  node.finish(node.emit(Type, {node.operand("self", node.resultMeta().type)}));
+}
+
 /// sqrt(self² + other²), neither square too large or too small: the larger is factored out, and being no more than that
 /// has no gradient.
 void hypotenuse(NodeTranslation &node) {
@@ -101,6 +105,10 @@ void blackmanWindow(NodeTranslation &node) { cosineWindow(node, 0.42, 0.5, 0.08)
 } // namespace
 
 void hyc::torchexport::addSpecial(TranslationTable &table) {
+  for (const char *name : {"lgamma", "special_gammaln"})
+    table["aten." + std::string(name) + ".default"] = unary<onnx::kLogGamma>;
+  for (const char *name : {"digamma", "special_digamma", "special_psi"})
+    table["aten." + std::string(name) + ".default"] = unary<onnx::kDigamma>;
   table["aten.hypot.default"] = hypotenuse;
   for (const char *overload : {"Tensor", "Scalar_Self", "Scalar_Other"}) {
     table[std::string("aten.xlogy.") + overload] = timesLogarithm;

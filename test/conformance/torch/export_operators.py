@@ -84,7 +84,7 @@ nn.functional.channel_shuffle nn.functional.triplet_margin_loss nn.functional.pa
 nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
 nn.functional.hinge_embedding_loss nn.functional.cosine_embedding_loss nn.functional.poisson_nll_loss
 tensordot kron linalg.cross cross diag_embed trace take linalg.norm linalg.matrix_norm renorm
-hypot logaddexp xlogy sinc i0 logcumsumexp cumprod cummax cummin median kthvalue mode quantile
+hypot logaddexp xlogy sinc lgamma digamma i0 logcumsumexp cumprod cummax cummin median kthvalue mode quantile
 """.split()
 
 

@@ -361,6 +361,8 @@ constexpr Row kRows[] = {
     {"logaddexp.default hypot.default xlogy.Tensor special_xlogy.default", "self=f[n,c] other=f[n,c]"},
     {"xlogy.Scalar_Other", "self=f[n,c] other=%"},
     {"xlogy.Scalar_Self", "self=% other=f[n,c]"},
+    {"lgamma.default special_gammaln.default digamma.default special_digamma.default special_psi.default",
+     "self=f[n,c]"},
     {"sinc.default special_sinc.default i0.default special_i0.default", "self=f[n,c]"},
     {"hann_window.default hamming_window.default blackman_window.default", "window_length=#1..6"},
     {"hann_window.periodic hamming_window.periodic blackman_window.periodic", "window_length=#1..6 periodic=?"},

@@ -59,7 +59,9 @@ static std::vector<std::string> allOps() {
                                           "Scan",
                                           "TfIdfVectorizer",
                                           "hyc:ExpertMatMul",
-                                          "hyc:Recurrence"};
+                                          "hyc:Recurrence",
+                                          "hyc:LogGamma",
+                                          "hyc:Digamma"};
   std::vector<std::string> names;
   for (const auto &entry : onnx::allOperators())
     if (!apart.contains(entry.first()))
