@@ -51,6 +51,11 @@ def Hyc_AtanhOp : Hyc_MathOp<"atanh", "inverse hyperbolic tangent of x", // g / 
 def Hyc_SoftplusOp : Hyc_MathOp<"softplus", "log(1 + e^x), without overflow", // g / (1 + e^-x)
     [{b.mul("", g, b.create<SigmoidOp>(".sigmoid", x))}]>;
 
+// Of the gamma function.
+def Hyc_TrigammaOp : Hyc_UnaryOp<"trigamma", "second derivative of log |Γ(x)|", 0>;
+def Hyc_DigammaOp : Hyc_MathOp<"digamma", "derivative of log |Γ(x)|", [{b.mul("", g, b.create<TrigammaOp>(".trigamma", x))}]>;
+def Hyc_LgammaOp : Hyc_MathOp<"lgamma", "log |Γ(x)|", [{b.mul("", g, b.create<DigammaOp>(".digamma", x))}]>;
+
 def Hyc_RemOp : Hyc_BinaryOp<"rem", "x - y · trunc(x / y), with the sign of x (an integer y is not 0)">;
 
 #endif // HYC_MATH_OPS_TD

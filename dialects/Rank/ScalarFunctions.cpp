@@ -47,6 +47,44 @@ static constexpr rank::ScalarFunction kFunctions[] = {
     {"asinh", 1, "std::asinh({0})"},
     {"acosh", 1, "std::acosh({0})"},
     {"atanh", 1, "std::atanh({0})"},
+    {"lgamma", 1, "std::lgamma({0})"},
+    {"digamma", 1, "digamma({0})", "", "",
+     R"(// The derivative of log |Γ(x)|: by its series at 10 and beyond, to where 1 / x is taken off step by step; from below 0
+// by reflection. -∞ and ∞ at the zeros, NaN at negative integers.
+template <typename T>
+inline T digamma(T x) {
+  if (x == 0) return T(-1) / x;
+  T result = 0;
+  if (x < 0) {
+    const T whole = std::floor(x);
+    if (whole == x) return x - x + std::sqrt(T(-1));
+    result = T(-3.14159265358979323846) / std::tan(T(3.14159265358979323846) * (x - whole));
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) result -= 1 / x;
+  const T inverse = 1 / x, square = inverse * inverse;
+  const T series = square * (T(1) / 12 - square * (T(1) / 120 - square * (T(1) / 252 - square * (T(1) / 240 - square / 132))));
+  return result + std::log(x) - inverse / 2 - series;
+}
+)"},
+    {"trigamma", 1, "trigamma({0})", "", "",
+     R"(// Its derivative, in the same way.
+template <typename T>
+inline T trigamma(T x) {
+  T result = 0, sign = 1;
+  if (x < T(0.5)) {
+    const T sine = std::sin(T(3.14159265358979323846) * (x - std::floor(x)));
+    result = T(9.86960440108935861883) / (sine * sine);
+    sign = -1;
+    x = 1 - x;
+  }
+  T sum = 0;
+  for (; x < 10; x += 1) sum += 1 / (x * x);
+  const T inverse = 1 / x, square = inverse * inverse;
+  const T series = T(1) / 6 - square * (T(1) / 30 - square * (T(1) / 42 - square * (T(1) / 30 - square * 5 / 66)));
+  return result + sign * (sum + inverse + square / 2 + inverse * square * series);
+}
+)"},
     {"gelu", 1, "gelu({0})", "", "",
      R"(// x · Φ(x), and its derivative.
 inline float gelu(float x) { return 0.5f * x * (1.0f + math::erf(x * 0.707106781f)); }

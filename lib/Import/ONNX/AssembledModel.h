@@ -29,8 +29,15 @@ inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
 inline constexpr llvm::StringLiteral kPaddingRow = "hyc_padding_row";
 /// The operator, of a domain of hyc's own, that keeps the gradient from its operand.
 inline constexpr llvm::StringLiteral kStopGradient = "hyc:StopGradient";
+/// Operators of the same domain: the logarithm of the gamma function, and its derivative.
+inline constexpr llvm::StringLiteral kLogGamma = "hyc:LogGamma", kDigamma = "hyc:Digamma";
 /// The operator, of the same domain, that multiplies each row (N,K) by the matrix (E,K,M) of its expert (N).
 inline constexpr llvm::StringLiteral kExpertMatMul = "hyc:ExpertMatMul";
+/// The operator, of the same domain, that is one direction of a recurrent layer with torch's weights: of x (T,B,I), w
+/// (G·H, I), r (G·H, S), biases (G·H) of both, h (B,S), c (B,H) and a projection (S,H), the last five optional.
+/// Attributes are `kind` (lstm, gru, rnn_tanh, rnn_relu), `time`, the dimension of x that steps are along, or -1 for
+/// one step, and `reverse`. It gives all states, the last one, and the LSTM's last cell.
+inline constexpr llvm::StringLiteral kRecurrence = "hyc:Recurrence";
 /// Metadata that says which module a node belongs to: a list, the path before the last.
 inline constexpr llvm::StringLiteral kNameScopes = "pkg.torch.onnx.name_scopes";
 

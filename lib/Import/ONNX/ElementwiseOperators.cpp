@@ -228,6 +228,16 @@ double inverseHyperbolicCosine(double x) { return std::acosh(x); }
 double inverseHyperbolicTangent(double x) { return std::atanh(x); }
 double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
 
+double logGamma(double x) { return std::lgamma(x); }
+double digamma(double x) {
+  double sum = 0;
+  if (x < 0)
+    return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::floor(x)));
+  for (; x < 20; ++x)
+    sum -= 1 / x;
+  return sum + std::log(x) - 1 / (2 * x) - 1 / (12 * x * x) + 1 / (120 * std::pow(x, 4)) - 1 / (252 * std::pow(x, 6));
+}
+
 /// The rest of integers has the divisor's sign, unless `fmod` says otherwise.
 Value emitMod(Importer &importer, RankedTensorType type, Value x, Value y, bool truncated) {
   Value rest = importer.emit<RemOp>(x, y);
@@ -456,6 +466,13 @@ LogicalResult importStopGradient(NodeImport &node) {
 LogicalResult importIdentity(NodeImport &node) { return node.finish(node.input(0)); }
 } // namespace
 
+/// What ONNX has no operator for, and other front ends write.
+static void addOwnOperators(OperatorTable &table) {
+  table[kLogGamma] = {importUnary<LgammaOp, logGamma>, {tensor("X").real()}};
+  table[kDigamma] = {importUnary<DigammaOp, digamma>, {tensor("X").real()}};
+  table[kStopGradient] = {importStopGradient, {tensor("input").orEmpty()}};
+}
+
 void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   const OperandRules real{tensor("X").real().orEmptyConstant()};
   const OperandRules two{tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()};
@@ -513,6 +530,6 @@ void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   table["Clip"] = {importClip, {tensor("input").orEmptyConstant(), one("min").optional(), one("max").optional()}};
   table["Gelu"] = {importGelu, real};
   table["Dropout"] = {importDropout, {tensor("data"), one("ratio").optional(), one("training_mode").optional()}};
-  table[kStopGradient] = {importStopGradient, {tensor("input").orEmpty()}};
+  addOwnOperators(table);
   table["Identity"] = {importIdentity, {anything("input")}};
 }

@@ -1,7 +1,10 @@
-// Recurrent layers, unrolled over their sequence: products, slices and activations.
-#include "Expansion.h"
+// ONNX's recurrent layers, and the direction of one that other front ends write.
+#include "AssembledModel.h"
+#include "Recurrence.h"
 
 #include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -9,61 +12,64 @@ using namespace mlir;
 using llvm::StringRef;
 
 namespace {
-constexpr int64_t kMostSteps = 4096;
+using Kind = Recurrence::Kind;
+
+//===----------------------------------------------------------------------===//
+// ONNX's
+//===----------------------------------------------------------------------===//
 
 /// What all three kinds share: x (T,B,I), weights of each direction (G·H, I) and (G·H, H).
 class Layer {
 public:
-  Layer(NodeImport &node, Expansion &e, int64_t gates) : node(node), e(e), gates(gates) {}
+  Layer(NodeImport &node, Expansion &e, Kind kind) : node(node), e(e), kind(kind) { common.kind = kind; }
 
   bool read();
   LogicalResult run();
 
 private:
+  bool readGates();
+  bool checkShapes(StringRef direction);
+  bool checkLengths();
   Binding part(const Binding &x, int64_t dim, int64_t index, int64_t size) {
     Binding whole = x;
     return e.ok() ? *node.importer().slice(whole, dim, index * size, size, 1) : Binding();
   }
-  /// The tensor of one direction, without the dimension of directions.
+  /// The tensor of one direction, without the dimension of directions; absent where the layer has none.
   Binding ofDirection(int input, int64_t direction) {
-    return e("Squeeze", {part(node.input(input), 0, direction, 1), e.integers({0})});
+    return node.has(input) ? e("Squeeze", {part(node.input(input), 0, direction, 1), e.integers({0})}) : Binding();
   }
-  Binding product(const Binding &x, const Binding &w) { return e("MatMul", {x, e.transpose(w, {1, 0})}); }
-  Binding activate(int64_t direction, int64_t index, StringRef otherwise, const Binding &x);
-  /// One step: the state is replaced.
-  void stepRNN(int64_t direction, const Binding &x);
-  void stepGRU(int64_t direction, const Binding &x);
-  void stepLSTM(int64_t direction, const Binding &x);
-  /// Hidden states of all steps, in the order of the sequence; (B,H) each.
-  llvm::SmallVector<Binding> runDirection(int64_t direction);
+  Binding stateOf(int input, int64_t direction);
+  Recurrence directionOf(int64_t direction);
 
   NodeImport &node;
   Expansion &e;
-  int64_t gates, steps = 0, batch = 0, hidden = 0, directions = 1;
-  bool isBatchFirst = false, isReverse = false;
+  Kind kind;
+  int64_t directions = 1;
+  bool isBatchFirst = false;
   std::vector<std::string> activations;
-  Binding sequence, w, r, wBias, rBias, peepholes, h, c;
+  Recurrence common;
 };
 
-bool Layer::read() {
-  std::string direction = node.getString("direction", "forward");
-  isBatchFirst = node.getInt("layout", 0) != 0;
-  isReverse = direction == "reverse";
-  directions = direction == "bidirectional" ? 2 : 1;
+/// ONNX has the gates of a GRU in the order z, r, h, of an LSTM in the order i, o, f, c.
+bool Layer::readGates() {
+  common.activations = {"Sigmoid", "Tanh", "Tanh"};
+  if (kind == Kind::Plain)
+    common.activations = {"Tanh", "", ""};
+  common.gateAt = {0, 1, 2, 0};
+  if (kind == Kind::LSTM)
+    common.gateAt = {0, 2, 3, 1};
+  common.resetsProduct = node.getInt("linear_before_reset", 0) != 0;
   if (const onnxfile::Attribute *names = node.find("activations"))
     for (const std::string &name : names->strings())
       activations.push_back(name);
+  return !node.failed();
+}
+
+bool Layer::checkShapes(StringRef direction) {
   RankedTensorType x = node.input(0).type, weights = node.input(1).type, recurrent = node.input(2).type;
-  if (x.getRank() != 3 || weights.getRank() != 3 || recurrent.getRank() != 3 || node.hasAttribute("clip")) {
-    node.error() << "runs over " << x << " with " << weights << " and " << recurrent
-                 << ", expected three dimensions each, and no clipping";
-    return false;
-  }
-  hidden = recurrent.getShape().back();
-  sequence = isBatchFirst ? e.transpose(node.input(0), {1, 0, 2}) : node.input(0);
-  steps = sequence.type.getDimSize(0), batch = sequence.type.getDimSize(1);
+  const int64_t hidden = common.hidden, rows = common.gateCount() * hidden;
   auto agree = [&](RankedTensorType type, int64_t last) {
-    return type.getDimSize(0) == directions && type.getDimSize(1) == gates * hidden && type.getDimSize(2) == last;
+    return type.getDimSize(0) == directions && type.getDimSize(1) == rows && type.getDimSize(2) == last;
   };
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
     node.error() << "has the direction '" << direction << "', expected forward, reverse or bidirectional";
@@ -74,163 +80,159 @@ bool Layer::read() {
                  << " have it";
     return false;
   }
-  if (steps < 1 || steps > kMostSteps) {
-    node.error() << "runs over " << steps << " steps, expected 1 to " << kMostSteps << ": hyc writes each of them out";
-    return false;
-  }
   if (!agree(weights, x.getShape().back()) || !agree(recurrent, hidden)) {
     node.error() << "runs over " << x << " with " << weights << " and " << recurrent << ", expected weights of "
-                 << directions << " × " << gates * hidden << " × " << x.getShape().back() << " and " << directions
-                 << " × " << gates * hidden << " × " << hidden;
+                 << directions << " × " << rows << " × " << x.getShape().back() << " and " << directions << " × "
+                 << rows << " × " << hidden;
     return false;
-  }
-  // Sequences of different lengths would need a mask; equal ones are the whole.
-  if (node.has(4)) {
-    const HostTensor *lengths = node.constant(4);
-    for (int64_t i = 0; lengths && i < lengths->getNumElements(); ++i)
-      if (lengths->atFlat(i).integer != steps) {
-        node.error() << "has sequences of different lengths, expected all of " << steps;
-        return false;
-      }
-    return lengths != nullptr;
   }
   return true;
 }
 
-Binding Layer::activate(int64_t direction, int64_t index, StringRef otherwise, const Binding &x) {
-  size_t perDirection = activations.size() / directions, at = direction * perDirection + index;
-  StringRef name = perDirection > static_cast<size_t>(index) ? StringRef(activations[at]) : otherwise;
-  if (name != "Tanh" && name != "Sigmoid" && name != "Relu") {
-    e.fail("has the activation '" + name + "', expected Tanh, Sigmoid or Relu");
+/// Sequences of different lengths would need a mask; equal ones are the whole.
+bool Layer::checkLengths() {
+  if (!node.has(4))
+    return true;
+  const HostTensor *lengths = node.constant(4);
+  const int64_t steps = common.x.type ? common.x.type.getDimSize(common.timeDim) : 0;
+  for (int64_t i = 0; lengths && i < lengths->getNumElements(); ++i)
+    if (lengths->atFlat(i).integer != steps) {
+      node.error() << "has sequences of different lengths, expected all of " << steps;
+      return false;
+    }
+  return lengths != nullptr;
+}
+
+bool Layer::read() {
+  std::string direction = node.getString("direction", "forward");
+  isBatchFirst = node.getInt("layout", 0) != 0;
+  common.isReverse = direction == "reverse";
+  directions = direction == "bidirectional" ? 2 : 1;
+  RankedTensorType x = node.input(0).type, weights = node.input(1).type, recurrent = node.input(2).type;
+  if (x.getRank() != 3 || weights.getRank() != 3 || recurrent.getRank() != 3 || node.hasAttribute("clip")) {
+    node.error() << "runs over " << x << " with " << weights << " and " << recurrent
+                 << ", expected three dimensions each, and no clipping";
+    return false;
+  }
+  common.hidden = recurrent.getShape().back();
+  common.timeDim = isBatchFirst ? 1 : 0;
+  common.x = node.input(0);
+  return readGates() && checkShapes(direction) && checkLengths();
+}
+
+/// (D,B,H), or with the batch first (B,D,H).
+Binding Layer::stateOf(int input, int64_t direction) {
+  if (!node.has(input))
     return {};
+  const int64_t dim = isBatchFirst ? 1 : 0;
+  return e("Squeeze", {part(node.input(input), dim, direction, 1), e.integers({dim})});
+}
+
+Recurrence Layer::directionOf(int64_t direction) {
+  Recurrence result = common;
+  const int64_t rows = common.gateCount() * common.hidden;
+  result.isReverse |= direction == 1;
+  result.inputWeight = ofDirection(1, direction);
+  result.stateWeight = ofDirection(2, direction);
+  if (Binding bias = ofDirection(3, direction); !bias.isAbsent()) {
+    result.inputBias = part(bias, 0, 0, rows);
+    result.stateBias = part(bias, 0, 1, rows);
   }
-  return e(name, {x});
-}
-
-/// h = f(x W + h R + b)
-void Layer::stepRNN(int64_t direction, const Binding &x) {
-  h = activate(direction, 0, "Tanh", e.add(e.add(product(x, w), wBias), e.add(product(h, r), rBias)));
-}
-
-/// Gates z, r, h: h = (1 - z) g(…) + z h
-void Layer::stepGRU(int64_t direction, const Binding &x) {
-  Binding in = e.add(product(x, w), wBias);
-  auto gate = [&](int64_t i) {
-    Binding own = e.add(product(h, part(r, 0, i, hidden)), part(rBias, 0, i, hidden));
-    return activate(direction, 0, "Sigmoid", e.add(part(in, 1, i, hidden), own));
-  };
-  Binding update = gate(0), reset = gate(1), candidate;
-  Binding weights = part(r, 0, 2, hidden), bias = part(rBias, 0, 2, hidden);
-  if (node.getInt("linear_before_reset", 0) != 0)
-    candidate = e.mul(reset, e.add(product(h, weights), bias));
-  else
-    candidate = e.add(product(e.mul(reset, h), weights), bias);
-  candidate = activate(direction, 1, "Tanh", e.add(part(in, 1, 2, hidden), candidate));
-  h = e.add(e.mul(e.sub(e.number(update, 1), update), candidate), e.mul(update, h));
-}
-
-/// Gates i, o, f, c, with peepholes to the cell.
-void Layer::stepLSTM(int64_t direction, const Binding &x) {
-  Binding all = e.add(e.add(product(x, w), wBias), e.add(product(h, r), rBias));
-  auto gate = [&](int64_t i, const Binding &cell) {
-    Binding own = part(all, 1, i, hidden);
-    if (node.has(7)) // in the order i, o, f
-      own = e.add(own, e.mul(part(peepholes, 0, i, hidden), cell));
-    return activate(direction, 0, "Sigmoid", own);
-  };
-  Binding input = gate(0, c), forget = gate(2, c);
-  c = e.add(e.mul(forget, c), e.mul(input, activate(direction, 1, "Tanh", part(all, 1, 3, hidden))));
-  h = e.mul(gate(1, c), activate(direction, 2, "Tanh", c));
-}
-
-llvm::SmallVector<Binding> Layer::runDirection(int64_t direction) {
-  w = ofDirection(1, direction), r = ofDirection(2, direction);
-  Binding zeros = e.broadcast(e.number(sequence, 0), {2 * gates * hidden});
-  Binding bias = node.has(3) ? ofDirection(3, direction) : zeros;
-  wBias = part(bias, 0, 0, gates * hidden), rBias = part(bias, 0, 1, gates * hidden);
-  auto initial = [&](int index) {
-    Binding none = e.broadcast(e.number(sequence, 0), {batch, hidden});
-    if (!node.has(index))
-      return none;
-    Binding given = isBatchFirst ? e.transpose(node.input(index), {1, 0, 2}) : node.input(index);
-    return e("Squeeze", {part(given, 0, direction, 1), e.integers({0})});
-  };
-  h = initial(5);
-  if (gates == 4)
-    c = initial(6);
-  if (gates == 4 && node.has(7))
-    peepholes = ofDirection(7, direction);
-  bool backwards = isReverse || direction == 1;
-  llvm::SmallVector<Binding> states(steps);
-  for (int64_t i = 0; i < steps && e.ok(); ++i) {
-    int64_t t = backwards ? steps - 1 - i : i;
-    Binding x = e("Squeeze", {part(sequence, 0, t, 1), e.integers({0})});
-    if (gates == 1)
-      stepRNN(direction, x);
-    else if (gates == 3)
-      stepGRU(direction, x);
-    else
-      stepLSTM(direction, x);
-    states[t] = h;
+  result.h = stateOf(5, direction);
+  if (kind == Kind::LSTM) {
+    result.c = stateOf(6, direction);
+    result.peepholes = ofDirection(7, direction);
   }
-  return states;
+  const size_t each = activations.size() / directions;
+  for (size_t i = 0; i < std::min(each, result.activations.size()); ++i)
+    if (!result.activations[i].empty())
+      result.activations[i] = activations[direction * each + i];
+  return result;
 }
 
 LogicalResult Layer::run() {
-  llvm::SmallVector<llvm::SmallVector<Binding>> states;
-  llvm::SmallVector<Binding> lastHidden, lastCell;
-  for (int64_t d = 0; d < directions; ++d) {
-    states.push_back(runDirection(d));
-    lastHidden.push_back(h);
-    lastCell.push_back(c);
+  llvm::SmallVector<Binding> states, lastHidden, lastCell;
+  const int64_t dim = isBatchFirst ? 1 : 0; // of directions, among those of a state
+  for (int64_t direction = 0; direction < directions; ++direction) {
+    FailureOr<Unrolled> made = unroll(node, e, directionOf(direction));
+    if (failed(made))
+      return failure();
+    auto apart = [&](const Binding &value, int64_t at) {
+      return value.isAbsent() ? value : e("Unsqueeze", {value, e.integers({at})});
+    };
+    states.push_back(apart(made->states, isBatchFirst ? 2 : 1));
+    lastHidden.push_back(apart(made->h, dim));
+    lastCell.push_back(apart(made->c, dim));
   }
-  if (!e.ok())
-    return failure();
-  auto stacked = [&](llvm::ArrayRef<Binding> tensors) {
-    llvm::SmallVector<Binding> parts;
-    for (const Binding &tensor : tensors)
-      parts.push_back(e("Unsqueeze", {tensor, e.integers({0})}));
-    return e("Concat", parts, {{"axis", int64_t(0)}});
-  };
-  llvm::SmallVector<Binding> ofSteps;
-  for (int64_t t = 0; t < steps; ++t) {
-    llvm::SmallVector<Binding> ofStep;
-    for (int64_t d = 0; d < directions; ++d)
-      ofStep.push_back(states[d][t]);
-    ofSteps.push_back(stacked(ofStep));
-  }
+  auto joined = [&](llvm::ArrayRef<Binding> parts, int64_t at) { return e("Concat", parts, {{"axis", at}}); };
   // Y (T,D,B,H), Y_h and Y_c (D,B,H); with the batch first (B,T,D,H) and (B,D,H).
-  Binding y = stacked(ofSteps), yHidden = stacked(lastHidden);
-  Binding yCell = gates == 4 ? stacked(lastCell) : Binding();
-  if (isBatchFirst) {
-    y = e.transpose(y, {2, 0, 1, 3});
-    yHidden = e.transpose(yHidden, {1, 0, 2});
-    yCell = gates == 4 ? e.transpose(yCell, {1, 0, 2}) : Binding();
-  }
-  std::vector<Binding> results{y, yHidden, yCell};
-  results.resize(gates == 4 ? 3 : 2);
+  std::vector<Binding> results{joined(states, isBatchFirst ? 2 : 1), joined(lastHidden, dim)};
+  if (kind == Kind::LSTM)
+    results.push_back(joined(lastCell, dim));
   return e.finish(results);
 }
 
-template <int64_t Gates> LogicalResult importLayer(NodeImport &node) {
+template <Kind Of> LogicalResult importLayer(NodeImport &node) {
   Expansion e(node);
-  Layer layer(node, e, Gates);
+  Layer layer(node, e, Of);
   return layer.read() ? layer.run() : failure();
+}
+
+//===----------------------------------------------------------------------===//
+// hyc's own
+//===----------------------------------------------------------------------===//
+
+/// One direction of one layer as torch has its weights: the gates of a GRU in the order r, z, n, of an LSTM in the
+/// order i, f, g, o.
+LogicalResult importRecurrence(NodeImport &node) {
+  Expansion e(node);
+  Recurrence layer;
+  const std::string kind = node.getString("kind", "lstm");
+  layer.kind = kind == "lstm" ? Kind::LSTM : kind == "gru" ? Kind::GRU : Kind::Plain;
+  layer.activations = {"Sigmoid", "Tanh", "Tanh"};
+  if (layer.kind == Kind::Plain)
+    layer.activations = {kind == "rnn_relu" ? "Relu" : "Tanh", "", ""};
+  if (layer.kind == Kind::LSTM)
+    layer.gateAt = {0, 1, 2, 3};
+  else if (layer.kind == Kind::GRU)
+    layer.gateAt = {1, 0, 2, 0}; // update, reset, candidate
+  layer.timeDim = std::clamp<int64_t>(node.getInt("time", 0), -1, 1);
+  layer.isReverse = node.getInt("reverse", 0) != 0;
+  auto given = [&](int index) { return node.has(index) ? node.input(index) : Binding(); };
+  layer.x = given(0);
+  layer.inputWeight = given(1);
+  layer.stateWeight = given(2);
+  layer.inputBias = given(3);
+  layer.stateBias = given(4);
+  layer.h = given(5);
+  layer.c = given(6);
+  layer.projection = given(7);
+  layer.hidden = layer.inputWeight.type.getDimSize(0) / layer.gateCount();
+  FailureOr<Unrolled> made = unroll(node, e, std::move(layer));
+  return failed(made) ? failure() : e.finish({made->states, made->h, made->c});
+}
+
+OperandRules rulesOf(Kind kind) {
+  OperandRules result{tensor("X").real().rank(3),
+                      tensor("W").real().rank(3),
+                      tensor("R").real().rank(3),
+                      tensor("B").real().rank(2).optional(),
+                      tensor("sequence_lens").integer().rank(1).optional(),
+                      tensor("initial_h").real().rank(3).optional()};
+  if (kind == Kind::LSTM) {
+    result.rules.push_back(tensor("initial_c").real().rank(3).optional());
+    result.rules.push_back(tensor("P").real().rank(2).optional());
+  }
+  return result;
 }
 } // namespace
 
 void hyc::onnx::addRecurrentOperators(OperatorTable &table) {
-  table["RNN"] = {importLayer<1>,
-                  {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
-                   tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
-                   tensor("initial_h").real().rank(3).optional()}};
-  table["GRU"] = {importLayer<3>,
-                  {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
-                   tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
-                   tensor("initial_h").real().rank(3).optional()}};
-  table["LSTM"] = {importLayer<4>,
-                   {tensor("X").real().rank(3), tensor("W").real().rank(3), tensor("R").real().rank(3),
-                    tensor("B").real().rank(2).optional(), tensor("sequence_lens").integer().rank(1).optional(),
-                    tensor("initial_h").real().rank(3).optional(), tensor("initial_c").real().rank(3).optional(),
-                    tensor("P").real().rank(2).optional()}};
+  table["RNN"] = {importLayer<Kind::Plain>, rulesOf(Kind::Plain)};
+  table["GRU"] = {importLayer<Kind::GRU>, rulesOf(Kind::GRU)};
+  table["LSTM"] = {importLayer<Kind::LSTM>, rulesOf(Kind::LSTM)};
+  auto maybe = [](StringRef name, int64_t rank) { return tensor(name).real().rank(rank).optional(); };
+  table[kRecurrence] = {importRecurrence,
+                        {tensor("x").real().ranks(2, 3), tensor("w").real().rank(2), tensor("r").real().rank(2),
+                         maybe("wb", 1), maybe("rb", 1), maybe("h", 2), maybe("c", 2), maybe("p", 2)}};
 }

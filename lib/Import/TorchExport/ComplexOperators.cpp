@@ -124,6 +124,15 @@ void transpose(NodeTranslation &node) {
   node.finish(node.emit("Transpose", {node.tensor("self")}, {{}, {}, {{"perm", order}}}));
 }
 
+void permute(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> order = node.integers("dims");
+  for (int64_t &dim : order)
+    dim = dim < 0 ? dim + rank : dim;
+  order.push_back(rank);
+  node.finish(node.emit("Transpose", {node.tensor("self")}, {{}, {}, {{"perm", order}}}));
+}
+
 //===----------------------------------------------------------------------===//
 // Transforms
 //===----------------------------------------------------------------------===//
@@ -319,6 +328,52 @@ template <Dims Otherwise> void fourierToReal(NodeTranslation &node) {
   finishDivided(node, real, elements, /*isInverse=*/true);
 }
 
+/// The window of a short-time transform, as (size, 1, 1): what is shorter stands in the middle.
+Name windowOf(NodeTranslation &node, int64_t size, int64_t length) {
+  auto none = [&](int64_t count) { return node.filled(ScalarType::F32, node.constant({count}), 0); };
+  Name window = node.has("window") ? real(node, "window") : node.filled(ScalarType::F32, node.constant({length}), 1);
+  std::vector<Name> parts{window};
+  const int64_t before = (size - length) / 2, behind = size - length - before;
+  if (before > 0)
+    parts.insert(parts.begin(), none(before));
+  if (behind > 0)
+    parts.push_back(none(behind));
+  if (parts.size() > 1)
+    window = node.emit("Concat", parts, {{{"axis", 0}}});
+  return node.emit("Reshape", {window, node.constant({size, 1, 1})});
+}
+
+/// Transforms of windows of a signal, each so far from the last: a convolution of real numbers by the windowed matrix.
+void shortTimeFourier(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self"), size = node.integer("n_fft");
+  const int64_t step = node.integer("hop_length", size / 4), length = node.integer("win_length", size);
+  const bool isComplex = node.isComplex("self") || node.isComplex("window");
+  if (!checkSize(node, size))
+    return;
+  if (rank < 1 || rank > 2 || isComplex || step < 1 || length < 1 || length > size || node.has("align_to_window") ||
+      node.sizeOf("self", rank - 1) < size) {
+    if (!node.failed())
+      node.error() << "transforms windows of " << length << " of " << size << " elements, " << step
+                   << " apart, expected at most as many as the signal has, of real numbers in one or two dimensions";
+    return;
+  }
+  const int64_t count = node.boolean("onesided", true) ? size / 2 + 1 : size;
+  Name matrix =
+      node.emit("Gather", {transformMatrix(node, size, /*isInverse=*/false), node.constant(ScalarType::I64, 0)},
+                {{{"axis", 1}}}); // (n, k, part)
+  matrix = node.emit("Slice", {matrix, node.constant({0}), node.constant({count}), node.constant({1})});
+  Name weight = node.emit("Transpose", {node.emit("Mul", {matrix, windowOf(node, size, length)})},
+                          {{}, {}, {{"perm", {1, 2, 0}}}});
+  weight = node.emit("Reshape", {weight, node.constant({2 * count, 1, size})});
+  Name signal = node.emit("Unsqueeze", {real(node, "self"), rank == 1 ? node.constant({0, 1}) : node.constant({1})});
+  Name windows = node.emit("Conv", {signal, weight}, {{}, {}, {{"strides", {step}}}}); // (B, k · part, T)
+  Name apart = node.emit("Reshape", {windows, node.constant({0, count, 2, -1})});
+  Name result = node.emit("Transpose", {apart}, {{}, {}, {{"perm", {0, 1, 3, 2}}}});
+  if (node.boolean("normalized", false))
+    result = node.emit("Mul", {result, node.constant(ScalarType::F32, 1 / std::sqrt(static_cast<double>(size)))});
+  node.finish(rank == 1 ? node.emit("Squeeze", {result, node.constant({0})}) : result);
+}
+
 constexpr char kAdd[] = "Add", kSub[] = "Sub", kSize[] = "size", kShape[] = "shape";
 
 void addArithmetic(TranslationTable &table) {
@@ -366,6 +421,8 @@ const TranslationTable &hyc::torchexport::complexTranslations() {
       result["aten." + std::string(name)] = reshape<kSize>;
     result["aten.reshape.default"] = reshape<kShape>;
     result["aten.transpose.int"] = transpose;
+    result["aten.permute.default"] = permute;
+    result["aten.stft.default"] = shortTimeFourier;
     // Those that count dimensions from the front take pairs as they take anything.
     for (const char *name : {"unsqueeze.default", "slice.Tensor", "select.int", "cat.default"})
       result["aten." + std::string(name)] = findTranslation("aten." + std::string(name));

@@ -225,4 +225,5 @@ void hyc::torchexport::addContraction(TranslationTable &table) {
   table["aten.scaled_dot_product_attention.default"] = attention;
   table["aten.det.default"] = determinant<kSelf>;
   table["aten.linalg_det.default"] = determinant<kA>;
+  table["aten._linalg_det.default"] = determinant<kA>; // results 1 and 2 are for torch's own backward
 }

@@ -141,24 +141,44 @@ template <int Dims> void maxPool(NodeTranslation &node) {
   finishSamples(node, node.emit("Mod", {results[1], node.constant(ScalarType::I64, image)}), isAlone, 1);
 }
 
+/// Zeros on all sides of what windows of `attributes` are taken from, as far as they reach where they may reach beyond
+/// it. No padding and no reach is left to the attributes then.
+Name padAsFar(NodeTranslation &node, const Name &value, Attributes &attributes, int64_t dims) {
+  std::vector<int64_t> &kernel = attributes.lists[0].second, &stride = attributes.lists[1].second,
+                       &padding = attributes.lists[2].second, before{0, 0}, behind{0, 0};
+  for (int64_t dim = 0; dim < dims; ++dim) {
+    const int64_t size = node.sizeOf("self", node.tensorRank("self") - dims + dim), pad = padding[dim];
+    if (node.failed() || stride[dim] < 1 || kernel[dim] < 1)
+      return value;
+    // The last window begins within the tensor or the padding before it.
+    int64_t last = (std::max<int64_t>(size + 2 * pad - kernel[dim], 0) + stride[dim] - 1) / stride[dim];
+    if (last * stride[dim] >= size + pad)
+      --last;
+    before.push_back(pad);
+    behind.push_back(std::max<int64_t>(last * stride[dim] + kernel[dim] - size - pad, 0));
+  }
+  attributes.integers = {{"ceil_mode", 0}};
+  padding.assign(2 * dims, 0);
+  before.insert(before.end(), behind.begin(), behind.end());
+  return node.emit("Pad", {value, node.constant(before)});
+}
+
 template <int Dims> void averagePool(NodeTranslation &node) {
   Attributes attributes = poolingAttributes(node, Dims);
   const bool isAlone = node.tensorRank("self") == Dims + 1, isDivided = node.has("divisor_override");
-  if (isDivided && node.boolean("ceil_mode", false)) {
-    node.error()
-        << "divides its sums by another number than that of the elements, in windows that may reach beyond the "
-           "padding (ceil_mode), which hyc does not read";
-    return;
-  }
+  Name value = asSamples(node, "self", isAlone);
+  const bool reachesBeyond = node.boolean("ceil_mode", false);
+  if (isDivided && reachesBeyond)
+    value = padAsFar(node, value, attributes, Dims);
   attributes.integers.push_back({"count_include_pad", isDivided || node.boolean("count_include_pad", true)});
   // A window that is larger than what is there is as large as that, where it may reach beyond (ceil_mode).
-  for (int64_t dim = 0; dim < Dims && node.boolean("ceil_mode", false); ++dim) {
+  for (int64_t dim = 0; dim < Dims && reachesBeyond && !isDivided; ++dim) {
     const Size &size = node.metaOf("self").sizes[node.tensorRank("self") - Dims + dim];
     int64_t &kernel = attributes.lists[0].second[dim];
     if (size.value && attributes.lists[2].second[dim] == 0)
       kernel = std::min(kernel, std::max<int64_t>(*size.value, 1));
   }
-  Name result = node.emit("AveragePool", {asSamples(node, "self", isAlone)}, attributes);
+  Name result = node.emit("AveragePool", {value}, attributes);
   if (isDivided) {
     double elements = 1;
     for (int64_t size : perDimension(node, "kernel_size", Dims, 1))

@@ -6,13 +6,12 @@
 
 using namespace hyc::torchexport;
 
-namespace {
-/// (Σ |d|^p)^(1/p) over the last dimension. Where two rows are equal torch gives no gradient, and a root's is infinite:
-/// it is taken of 1 there.
-Name distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type) {
+/// Where two rows are equal torch gives no gradient, and a root's is infinite: it is taken of 1 there.
+Name hyc::torchexport::distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type,
+                                  bool keepsDim) {
   auto number = [&](double value) { return node.constant(type, value); };
   auto over = [&](const char *reduction, const Name &value) {
-    return node.emit(reduction, {value, node.constant({-1})}, {{{"keepdims", 0}}});
+    return node.emit(reduction, {value, node.constant({-1})}, {{{"keepdims", keepsDim}}});
   };
   Name size = node.emit("Abs", {difference});
   if (order == 0)
@@ -26,6 +25,7 @@ Name distanceOf(NodeTranslation &node, const Name &difference, double order, Sca
   return node.emit("Where", {isSame, number(0), root});
 }
 
+namespace {
 /// Of each row of one matrix from each of another.
 void betweenRows(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;

@@ -35,21 +35,35 @@ Name sortedExperts(NodeTranslation &node, Name ends, int64_t experts) {
   return isAscending ? numbers : "";
 }
 
+/// The ends of a histogram's range: those given, or where they are the same the least and the greatest number, one
+/// aside of them where these are the same.
+std::pair<Name, Name> rangeOf(NodeTranslation &node, const Name &self, double low, double high) {
+  auto number = [&](double value) { return node.constant(ScalarType::F32, value); };
+  if (low != high)
+    return {number(low), number(high)};
+  Name least = node.emit("ReduceMin", {self}, {{{"keepdims", 0}}});
+  Name most = node.emit("ReduceMax", {self}, {{{"keepdims", 0}}});
+  Name isSame = node.emit("Equal", {least, most});
+  Name aside = node.emit("Where", {isSame, number(1), number(0)});
+  return {node.emit("Sub", {least, aside}), node.emit("Add", {most, aside})};
+}
+
 /// How many numbers lie in each of `bins` parts of a range, whose upper end the last part has too.
 void histogram(NodeTranslation &node) {
   const int64_t bins = node.integer("bins", 100);
   const double low = node.number("min", 0), high = node.number("max", 0);
-  if (bins < 1 || !(low < high)) {
+  if (bins < 1 || !(low <= high)) {
     if (!node.failed())
       node.error() << "counts between " << low << " and " << high << " in " << bins
-                   << " parts, expected a range that is known and at least one part";
+                   << " parts, expected a range from its lower end to its upper one, and at least one part";
     return;
   }
   Name self = node.emit("Reshape", {node.operand("self", ScalarType::F32), node.constant({-1, 1})});
-  Name shifted = node.emit("Sub", {self, node.constant(ScalarType::F32, low)});
+  auto [begin, end] = rangeOf(node, self, low, high);
+  Name shifted = node.emit("Sub", {self, begin});
   Name scaled = node.emit("Mul", {shifted, node.constant(ScalarType::F32, static_cast<double>(bins))});
-  Name place = node.emit("Floor", {node.emit("Div", {scaled, node.constant(ScalarType::F32, high - low)})});
-  Name isHighest = node.emit("Equal", {self, node.constant(ScalarType::F32, high)});
+  Name place = node.emit("Floor", {node.emit("Div", {scaled, node.emit("Sub", {end, begin})})});
+  Name isHighest = node.emit("Equal", {self, end});
   place =
       node.emit("Where", {isHighest, node.constant(ScalarType::F32, static_cast<double>(bins - 1)), place}); // N × 1
   Name numbers =
@@ -57,7 +71,7 @@ void histogram(NodeTranslation &node) {
                           node.constant(ScalarType::I64, 1)});
   Name isIn = node.emit("Equal", {place, node.cast(numbers, ScalarType::F32)}); // N × bins
   Name counts = node.emit("ReduceSum", {node.cast(isIn, ScalarType::F32), node.constant({0})}, {{{"keepdims", 0}}});
-  if (low == 0 && high == static_cast<double>(bins - 1))
+  if (low == 0 && high == static_cast<double>(bins - 1) && bins > 1)
     node.shared(countOf(bins, counts)) = node.tensor("self");
   node.finish(node.cast(counts, node.resultMeta().type));
 }

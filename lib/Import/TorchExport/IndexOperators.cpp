@@ -215,6 +215,45 @@ void scatter(NodeTranslation &node) {
 
 void scatterAdd(NodeTranslation &node) { putAlong(node, likeIndex(node, "src"), "add"); }
 
+/// By indices with dimensions before or between them: those that have one are brought to the front, and back. The
+/// values have what the indices name where the first of them is, or in front where others are between them, as torch
+/// picks it.
+void putBehind(NodeTranslation &node, const Indices &indices, const Name &values, bool adds) {
+  const int64_t rank = node.tensorRank("self"), depth = static_cast<int64_t>(indices.picked.size());
+  const int64_t first = indices.picked.front(), wide = indices.rank;
+  std::vector<int64_t> order = indices.picked, others, back(rank), turn;
+  std::vector<Name> given;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    if (!llvm::is_contained(indices.picked, dim))
+      others.push_back(dim);
+  order.insert(order.end(), others.begin(), others.end());
+  for (int64_t dim = 0; dim < rank; ++dim)
+    back[order[dim]] = dim;
+  for (int64_t dim : indices.picked)
+    given.push_back(indices.names[dim]);
+  Name self = node.tensor("self"), at = coordinatesOf(node, given), sizes = shapeOf(node, self);
+  Name named = node.emit("Slice", {shapeOf(node, at), node.constant({0}), node.constant({-1})});
+  auto sizesOf = [&](const std::vector<int64_t> &dims) {
+    return node.emit("Gather", {sizes, node.constant(dims)}, {{{"axis", 0}}});
+  };
+  const bool isTogether = indices.picked.back() - first == depth - 1 && first > 0;
+  std::vector<int64_t> before(others.begin(), others.begin() + (isTogether ? first : 0)),
+      behind(others.begin() + static_cast<int64_t>(before.size()), others.end());
+  std::vector<Name> shape{named};
+  if (!before.empty())
+    shape.insert(shape.begin(), sizesOf(before));
+  if (!behind.empty())
+    shape.push_back(sizesOf(behind));
+  Name spread = node.emit("Expand", {values, node.emit("Concat", shape, {{{"axis", 0}}})});
+  const auto lead = static_cast<int64_t>(before.size());
+  for (int64_t dim = 0; dim < static_cast<int64_t>(others.size()) + wide; ++dim)
+    turn.push_back(dim < wide ? lead + dim : dim < wide + lead ? dim - wide : dim);
+  spread = node.emit("Transpose", {spread}, {{}, {}, {{"perm", turn}}});
+  Name turned = node.emit("Transpose", {self}, {{}, {}, {{"perm", order}}});
+  Name put = node.emit("ScatterND", {turned, at, spread}, {{}, {}, {}, {{"reduction", adds ? "add" : "none"}}});
+  node.finish(node.emit("Transpose", {put}, {{}, {}, {{"perm", back}}}));
+}
+
 /// Values at what several indices name together, or where one of booleans is true.
 void put(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
@@ -222,7 +261,13 @@ void put(NodeTranslation &node) {
   bool adds = node.boolean("accumulate", false);
   std::vector<Name> indices = leadingIndices(node);
   if (indices.empty()) {
-    node.error() << "puts by indices with dimensions before or between them, which hyc does not";
+    Indices all = indicesOf(node);
+    if (llvm::any_of(node.metasOf("indices"), [](const TensorMeta *meta) { return meta->type == ScalarType::Bool; }))
+      node.error() << "puts by a mask behind dimensions that are taken whole; write it with torch.where";
+    else if (!all.picked.empty())
+      putBehind(node, all, values, adds);
+    else if (!node.failed())
+      node.error() << "puts by no index";
     return;
   }
   if (node.metasOf("indices").front()->type == ScalarType::Bool) {

@@ -7,7 +7,9 @@ namespace {
 /// torch's numbers of reductions.
 enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
-void finishLoss(NodeTranslation &node, const Name &losses) {
+} // namespace
+
+void hyc::torchexport::finishLoss(NodeTranslation &node, const Name &losses) {
   switch (node.integer("reduction", kMean)) {
   case kNone:
     return node.finish(losses);
@@ -19,6 +21,8 @@ void finishLoss(NodeTranslation &node, const Name &losses) {
     node.error() << "reduces its losses in a way that torch does not have";
   }
 }
+
+namespace {
 
 /// Weighted where the node has weights of the losses' elements.
 void finishWeighted(NodeTranslation &node, const Name &losses) {
@@ -91,12 +95,6 @@ void divergence(NodeTranslation &node) {
 
 /// Of classes by their numbers, ONNX's operators say the same.
 void classLoss(NodeTranslation &node, const char *type) {
-  if (isFloat(node.metaOf("target").type) || node.number("label_smoothing", 0) != 0) {
-    node.error()
-        << "compares with shares of classes (label_smoothing, or targets that are no numbers of classes), which "
-           "hyc does not read; give hyc-compile the logits and --loss cross-entropy";
-    return;
-  }
   std::vector<Name> inputs{node.tensor("self"), node.tensor("target")};
   if (node.has("weight"))
     inputs.push_back(node.tensor("weight"));
@@ -108,7 +106,70 @@ void classLoss(NodeTranslation &node, const char *type) {
                          {},
                          {{"reduction", names[reduction >= 0 && reduction < 3 ? reduction : 1]}}}));
 }
-void crossEntropy(NodeTranslation &node) { classLoss(node, "SoftmaxCrossEntropyLoss"); }
+
+/// What every class has of the logarithms of classes' shares: each its weight, along the dimension of classes.
+Name weightedClasses(NodeTranslation &node, const Name &logarithms, int64_t rank, int64_t dim) {
+  if (!node.has("weight"))
+    return logarithms;
+  std::vector<int64_t> along(rank, 1);
+  along[dim] = -1;
+  Name weight = node.operand("weight", node.resultMeta().type);
+  return node.emit("Mul", {logarithms, node.emit("Reshape", {weight, node.constant(along)})});
+}
+
+/// -Σ share · log softmax over classes; the mean is one of samples, whatever the weights.
+void lossOfShares(NodeTranslation &node, int64_t rank, int64_t dim, double smoothing) {
+  ScalarType type = node.resultMeta().type;
+  const auto classes = static_cast<double>(node.sizeOf("self", dim));
+  Name logarithms = node.emit("LogSoftmax", {node.operand("self", type)}, {{{"axis", dim}}});
+  Name shares = node.operand("target", type);
+  if (smoothing != 0)
+    shares = node.emit("Add", {node.emit("Mul", {shares, node.constant(type, 1 - smoothing)}),
+                               node.constant(type, smoothing / classes)});
+  Name product = node.emit("Mul", {weightedClasses(node, logarithms, rank, dim), shares});
+  finishLoss(node, node.emit("Neg", {node.emit("ReduceSum", {product, node.constant({dim})}, {{{"keepdims", 0}}})}));
+}
+
+/// Of numbers of classes, each of which stands for 1 - smoothing of its class and the rest of all. The mean is over
+/// what is not ignored, by the classes' weights.
+void lossOfSmoothed(NodeTranslation &node, int64_t rank, int64_t dim, double smoothing) {
+  ScalarType type = node.resultMeta().type;
+  const auto classes = static_cast<double>(node.sizeOf("self", dim));
+  auto number = [&](double value) { return node.constant(type, value); };
+  Name logarithms = node.emit("LogSoftmax", {node.operand("self", type)}, {{{"axis", dim}}});
+  Name weighted = weightedClasses(node, logarithms, rank, dim);
+  Name target = node.operand("target", ScalarType::I64);
+  Name isIgnored = node.emit(
+      "Equal", {target, node.constant(ScalarType::I64, static_cast<double>(node.integer("ignore_index", -100)))});
+  Name safe = node.emit("Where", {isIgnored, node.constant(ScalarType::I64, 0), target});
+  Name own =
+      node.emit("GatherElements", {weighted, node.emit("Unsqueeze", {safe, node.constant({dim})})}, {{{"axis", dim}}});
+  own = node.emit("Squeeze", {own, node.constant({dim})});
+  Name all = node.emit("ReduceSum", {weighted, node.constant({dim})}, {{{"keepdims", 0}}});
+  Name both = node.emit(
+      "Add", {node.emit("Mul", {own, number(smoothing - 1)}), node.emit("Mul", {all, number(-smoothing / classes)})});
+  Name losses = node.emit("Where", {isIgnored, number(0), both});
+  if (node.integer("reduction", kMean) != kMean)
+    return finishLoss(node, losses);
+  Name each =
+      node.has("weight") ? node.emit("Gather", {node.operand("weight", type), safe}, {{{"axis", 0}}}) : number(1);
+  Name counts = node.emit("Where", {isIgnored, number(0), each});
+  auto sum = [&](const Name &value) { return node.emit("ReduceSum", {value}, {{{"keepdims", 0}}}); };
+  node.finish(node.emit("Div", {sum(losses), sum(counts)}));
+}
+
+void crossEntropy(NodeTranslation &node) {
+  const double smoothing = node.number("label_smoothing", 0);
+  const int64_t rank = node.tensorRank("self"), dim = rank > 1 ? 1 : 0;
+  if (node.failed())
+    return;
+  if (isFloat(node.metaOf("target").type))
+    lossOfShares(node, rank, dim, smoothing);
+  else if (smoothing != 0)
+    lossOfSmoothed(node, rank, dim, smoothing);
+  else
+    classLoss(node, "SoftmaxCrossEntropyLoss");
+}
 void negativeLogLikelihood(NodeTranslation &node) { classLoss(node, "NegativeLogLikelihoodLoss"); }
 } // namespace
 

@@ -139,6 +139,20 @@ std::vector<int64_t> NodeTranslation::integers(StringRef name) {
   return numbers;
 }
 
+int64_t NodeTranslation::integerAt(StringRef name, int64_t index) {
+  const Argument *argument = need(name, "a list of integers");
+  const std::vector<JsonValue> *elements = argument ? argument->value->getArray() : nullptr;
+  if (elements && index >= 0 && index < static_cast<int64_t>(elements->size())) {
+    const JsonValue &element = (*elements)[index];
+    const JsonValue *inner = element.get("as_int");
+    if (std::optional<int64_t> number = (inner ? *inner : element).getInteger())
+      return *number;
+  }
+  if (!hasFailed)
+    error() << "needs element " << index << " of '" << name << "' to be a number; export with that size fixed";
+  return 1;
+}
+
 /// Infinities and NaN are strings in the schema.
 static std::optional<double> numberOf(const JsonValue &value) {
   if (std::optional<double> number = value.getNumber())

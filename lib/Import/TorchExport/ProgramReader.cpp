@@ -251,7 +251,8 @@ Error ProgramReader::readInputs(const JsonValue &signature) {
                       : member.key == "tensor_constant" ? textOf(member.value, "tensor_constant_name")
                                                         : "";
     if (model.empty()) {
-      if (member.key == "constant_input")
+      // A token orders effects: assertions, which are not imported.
+      if (member.key == "constant_input" || member.key == "token")
         continue;
       return fail("the signature has an input of kind '" + member.key + "', which hyc does not read");
     }
@@ -302,6 +303,8 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
       program.mutations.push_back({stored->second, tensorName(member.value).str()});
       continue;
     }
+    if (member.key == "token")
+      continue;
     if (member.key != "user_output" && member.key != "loss_output")
       return fail("the model writes '" + tensorName(member.value) + "' (" + member.key +
                   ") when it runs; hyc reads models that write nothing but their buffers");

@@ -3,6 +3,7 @@
 #include "Translator.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace hyc::torchexport;
 
@@ -99,20 +100,83 @@ template <Name (*Draw)(NodeTranslation &)> void fillDrawn(NodeTranslation &node)
 }
 template <Name (*Draw)(NodeTranslation &)> void giveDrawn(NodeTranslation &node) { finishAs(node, Draw(node)); }
 
-/// Whole channels, or all of a sample's elements at one place, are kept or dropped together.
+/// What is kept of ones, scaled by 1 / (1 - rate): of each element, or of whole channels, all of a sample's elements at
+/// one place together.
+Name scaledOnes(NodeTranslation &node, const Name &value, int64_t tensorRank, double rate, bool byChannel) {
+  const auto rank = std::max<int64_t>(tensorRank, 2);
+  Name shape = node.emit("Shape", {value});
+  if (byChannel) {
+    Name lead = node.emit("Slice", {shape, node.constant({0}), node.constant({2})});
+    shape = rank == 2 ? lead
+                      : node.emit("Concat", {lead, node.constant(std::vector<int64_t>(rank - 2, 1))}, {{{"axis", 0}}});
+  }
+  return node.emit("Dropout", {node.filled(node.resultMeta().type, shape, 1), node.constant(ScalarType::F32, rate),
+                               node.constant(ScalarType::Bool, 1)});
+}
+
 void dropChannels(NodeTranslation &node) {
   const double rate = node.number("p", 0.5);
   Name value = node.tensor("input");
-  if (node.boolean("train", false) && rate != 0) {
-    const auto rank = std::max<int64_t>(node.tensorRank("input"), 2);
-    Name lead = node.emit("Slice", {node.emit("Shape", {value}), node.constant({0}), node.constant({2})});
-    Name shape = node.emit("Concat", {lead, node.constant(std::vector<int64_t>(rank - 2, 1))}, {{{"axis", 0}}});
-    ScalarType type = node.resultMeta().type;
-    Name kept = node.emit("Dropout", {node.filled(type, rank > 2 ? shape : lead, 1),
-                                      node.constant(ScalarType::F32, rate), node.constant(ScalarType::Bool, 1)});
-    value = node.emit("Mul", {value, kept});
-  }
+  if (node.boolean("train", false) && rate != 0)
+    value = node.emit("Mul", {value, scaledOnes(node, value, node.tensorRank("input"), rate, /*byChannel=*/true)});
   node.finish(value);
+}
+
+/// What is dropped becomes the least that selu gives, and all is scaled and shifted so that mean and deviation stay.
+template <bool ByChannel> void dropToLeast(NodeTranslation &node) {
+  constexpr double kLeast = 1.7580993408473766; // of selu: its scale times its alpha
+  const double rate = node.number("p", 0.5);
+  ScalarType type = node.resultMeta().type;
+  const char *argument = node.has("input") ? "input" : "self"; // the latter where it writes in place
+  Name value = node.tensor(argument);
+  auto number = [&](double of) { return node.constant(type, of); };
+  if (!node.boolean("train", false) || rate == 0)
+    return node.finish(value);
+  if (rate == 1)
+    return node.finish(node.emit("Mul", {value, number(0)}));
+  const double scale = 1 / std::sqrt((kLeast * kLeast * rate + 1) * (1 - rate));
+  Name kept = node.emit("Sign", {scaledOnes(node, value, node.tensorRank(argument), rate, ByChannel)}); // 0 or 1
+  Name shift = node.emit("Mul", {node.emit("Sub", {kept, number(1 - rate)}), number(kLeast * scale)});
+  node.finish(node.emit("Add", {node.emit("Mul", {value, node.emit("Mul", {kept, number(scale)})}), shift}));
+}
+
+/// Below 0 a slope that is drawn for each element, or when the model is not trained the middle one.
+void randomSlope(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  const double lower = node.number("lower", 1.0 / 8), upper = node.number("upper", 1.0 / 3);
+  Name self = node.operand("self", type), slope = node.constant(type, (lower + upper) / 2);
+  if (node.boolean("training", false))
+    slope = node.cast(uniform(node, shaped(node, true), lower, upper), type);
+  Name isPositive = node.emit("Greater", {self, node.constant(type, 0)});
+  Name factor = node.emit("Where", {isPositive, node.constant(type, 1), slope});
+  node.finish(node.emit("Mul", {self, factor}));
+  node.finish(factor, 1); // what the functional form calls its noise
+}
+
+/// Of each row's classes as many as asked for, by their weights: the largest of weight / e, where each e is drawn from
+/// an exponential distribution.
+void drawClasses(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self"), count = node.integer("num_samples");
+  Name weights = node.operand("self", ScalarType::F32), like = weights;
+  const bool replaces = node.boolean("replacement", false);
+  if (count < 1 || count > kMostChoices || rank < 1) {
+    if (!node.failed())
+      node.error() << "draws " << count << " classes, expected at least one, of rows of weights";
+    return;
+  }
+  if (replaces) { // (…, draws, classes)
+    weights = node.emit("Unsqueeze", {weights, node.constant({-2})});
+    std::vector<int64_t> shape(rank + 1, 1);
+    shape[rank - 1] = count;
+    like = node.emit("Expand", {weights, node.constant(shape)});
+  }
+  like = node.filled(ScalarType::F32, node.emit("Shape", {like}), 0);
+  Name open = node.emit("Sub", {node.constant(ScalarType::F32, 1), uniform(node, like)});
+  // No 0: a weight of 0 over it would be no number.
+  Name drawn = node.emit("Max", {node.emit("Neg", {node.emit("Log", {open})}), node.constant(ScalarType::F32, 1e-30)});
+  Name chances = node.emit("Div", {weights, drawn});
+  node.finish(replaces ? node.emit("ArgMax", {chances}, {{{"axis", -1}, {"keepdims", 0}}})
+                       : node.emitAll("TopK", {chances, node.constant({count})}, {{{"axis", -1}}}, 2)[1]);
 }
 } // namespace
 
@@ -136,4 +200,10 @@ void hyc::torchexport::addRandom(TranslationTable &table) {
   table["aten.normal_.default"] = fillDrawn<normalAround>;
   table["aten.bernoulli_.float"] = fillDrawn<truthOfAll>;
   table["aten.feature_dropout.default"] = dropChannels;
+  table["aten.alpha_dropout.default"] = dropToLeast<false>;
+  table["aten.feature_alpha_dropout.default"] = dropToLeast<true>;
+  table["aten.rrelu.default"] = randomSlope;
+  table["aten.rrelu_with_noise.default"] = randomSlope;
+  table["aten.rrelu_with_noise_functional.default"] = randomSlope;
+  table["aten.multinomial.default"] = drawClasses;
 }

@@ -15,6 +15,10 @@ constexpr char kFactors[] =
     "hyc has no matrix factorisations; compute what is made of it before the model, and give it "
     "as an input";
 
+constexpr char kPacked[] = "it runs over packed sequences, whose lengths are known only when it runs; give the layer "
+                           "sequences that are padded to "
+                           "one length (no pack_padded_sequence), and mask what is behind their ends";
+
 struct Refusal {
   StringRef target, why;
 };
@@ -30,11 +34,46 @@ constexpr Refusal kRefusals[] = {
     {"aten.atan2.out", kOut},
     {"aten.repeat_interleave.Tensor", kShape},
     {"aten.repeat_interleave.self_Tensor", kShape},
+    {"aten.cholesky.default", kFactors},
     {"aten.linalg_cholesky.default", kFactors},
+    {"aten.linalg_cholesky_ex.default", kFactors},
+    {"aten.linalg_eig.default", kFactors},
+    {"aten.linalg_eigvals.default", kFactors},
+    {"aten.linalg_eigh.default", kFactors},
+    {"aten._linalg_eigh.default", kFactors},
     {"aten.linalg_eigvalsh.default", kFactors},
     {"aten.linalg_qr.default", kFactors},
+    {"aten.linalg_svd.default", kFactors},
+    {"aten._linalg_svd.default", kFactors},
     {"aten.linalg_svdvals.default", kFactors},
     {"aten.linalg_solve.default", kFactors},
+    {"aten.linalg_solve_ex.default", kFactors},
+    {"aten._linalg_solve_ex.default", kFactors},
+    {"aten.linalg_solve_triangular.default", kFactors},
+    {"aten.triangular_solve.default", kFactors},
+    {"aten.cholesky_solve.default", kFactors},
+    {"aten.cholesky_inverse.default", kFactors},
+    {"aten.linalg_lstsq.default", kFactors},
+    {"aten.linalg_lu.default", kFactors},
+    {"aten.linalg_lu_factor.default", kFactors},
+    {"aten.linalg_lu_factor_ex.default", kFactors},
+    {"aten.linalg_lu_solve.default", kFactors},
+    {"aten.linalg_ldl_factor_ex.default", kFactors},
+    {"aten.linalg_inv.default", kFactors},
+    {"aten.linalg_inv_ex.default", kFactors},
+    {"aten.inverse.default", kFactors},
+    {"aten.linalg_pinv.default", kFactors},
+    {"aten.linalg_pinv.atol_rtol_tensor", kFactors},
+    {"aten.linalg_pinv.atol_rtol_float", kFactors},
+    {"aten.pinverse.default", kFactors},
+    {"aten.linalg_matrix_exp.default", kFactors},
+    {"aten.matrix_exp.default", kFactors},
+    {"aten.lstm.data", kPacked},
+    {"aten.gru.data", kPacked},
+    {"aten.rnn_tanh.data", kPacked},
+    {"aten.rnn_relu.data", kPacked},
+    {"aten._pack_padded_sequence.default", kPacked},
+    {"aten._pad_packed_sequence.default", kPacked},
 };
 } // namespace
 

@@ -306,6 +306,25 @@ void moveDims(NodeTranslation &node) {
 /// All in one row.
 void ravel(NodeTranslation &node) { node.finish(node.emit("Reshape", {node.tensor("self"), node.constant({-1})})); }
 
+/// Channels, which are groups of so many, change places with the groups.
+void shuffleChannels(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self"), groups = node.integer("groups"), channels = node.sizeOf("self", 1);
+  if (!node.failed() && (rank < 3 || groups < 1 || channels % groups != 0))
+    node.error() << "shuffles " << channels << " channels in " << groups << " groups, expected a multiple";
+  if (node.failed())
+    return;
+  std::vector<int64_t> order(rank + 1);
+  for (int64_t dim = 0; dim <= rank; ++dim)
+    order[dim] = dim;
+  std::swap(order[1], order[2]);
+  Name self = node.tensor("self"), sizes = shapeOf(node, self);
+  auto shape = [&](const std::vector<int64_t> &between) {
+    return joined(node, {partOf(node, sizes, 0, 1), node.constant(between), partOf(node, sizes, 2, rank)});
+  };
+  Name split = reshaped(node, self, shape({groups, channels / groups}));
+  node.finish(reshaped(node, node.emit("Transpose", {split}, {{}, {}, {{"perm", order}}}), shape({channels})));
+}
+
 /// Blocks of r × r channels become blocks of the image, or the other way round.
 template <bool ToImage> void shufflePixels(NodeTranslation &node) {
   const int64_t rank = node.tensorRank("self"), r = node.integer(ToImage ? "upscale_factor" : "downscale_factor");
@@ -481,6 +500,7 @@ static void addCreation(TranslationTable &table) {
   table["aten.linspace.default"] = linspace;
   for (const char *name : {"empty.memory_format", "new_empty.default"})
     table[std::string("aten.") + name] = fill<0, false>;
+  table["aten.empty_permuted.default"] = fill<0, false>;
   table["aten.empty_like.default"] = fill<0, true>;
   table["aten.fill.Scalar"] = fillWith;
   table["aten.fill.Tensor"] = fillWith;
@@ -546,6 +566,8 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.movedim.int"] = moveDims;
   table["aten.ravel.default"] = ravel;
   table["aten.broadcast_to.default"] = expand;
+  table["aten.channel_shuffle.default"] = shuffleChannels;
+  table["aten.native_channel_shuffle.default"] = shuffleChannels;
   table["aten.pixel_shuffle.default"] = shufflePixels<true>;
   table["aten.pixel_unshuffle.default"] = shufflePixels<false>;
   table["aten.meshgrid.default"] = meshgrid;

@@ -61,6 +61,12 @@ const TranslationTable &hyc::torchexport::allTranslations() {
     addRandom(result);
     addStrided(result);
     addDistance(result);
+    addRecurrent(result);
+    addMargin(result);
+    addOrder(result);
+    addSpecial(result);
+    addAdaptivePool(result);
+    addMatrix(result);
     return result;
   }();
   return table;

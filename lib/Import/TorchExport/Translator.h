@@ -123,6 +123,8 @@ public:
   std::vector<Name> joinedTensors(llvm::StringRef name);
   int64_t integer(llvm::StringRef name, std::optional<int64_t> otherwise = std::nullopt);
   std::vector<int64_t> integers(llvm::StringRef name);
+  /// One of a list, which has to be known when exporting; others may be symbols.
+  int64_t integerAt(llvm::StringRef name, int64_t index);
   /// None where the argument is not given.
   std::vector<double> numbers(llvm::StringRef name);
   double number(llvm::StringRef name, std::optional<double> otherwise = std::nullopt);
@@ -209,6 +211,10 @@ Name putAt(NodeTranslation &node, const Name &self, int64_t tensorRank, int64_t 
 /// `values` in the place of the elements from `begin` to `end` of dimension `dim`, which has `size`.
 Name putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size, int64_t begin, int64_t end,
               const Name &values);
+/// Gives losses of single elements or samples, their mean or their sum, as the node's `reduction` says.
+void finishLoss(NodeTranslation &node, const Name &losses);
+/// (Σ |d|^order)^(1/order) of differences d, over the last dimension; without a gradient where all of them are 0.
+Name distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type, bool keepsDim = false);
 /// What a tensor is once a view of it, made by this node, has become `now`; empty where hyc does not know.
 Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now);
 
@@ -253,6 +259,12 @@ void addJoin(TranslationTable &table);
 void addRandom(TranslationTable &table);
 void addStrided(TranslationTable &table);
 void addDistance(TranslationTable &table);
+void addRecurrent(TranslationTable &table);
+void addMargin(TranslationTable &table);
+void addOrder(TranslationTable &table);
+void addSpecial(TranslationTable &table);
+void addAdaptivePool(TranslationTable &table);
+void addMatrix(TranslationTable &table);
 
 } // namespace hyc::torchexport
 

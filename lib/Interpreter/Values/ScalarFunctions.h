@@ -78,7 +78,45 @@ HYC_FLOAT_FUNCTION(Asinh, std::asinh(x))
 HYC_FLOAT_FUNCTION(Acosh, std::acosh(x))
 HYC_FLOAT_FUNCTION(Atanh, std::atanh(x))
 HYC_FLOAT_FUNCTION(Softplus, (x > T(0) ? x : T(0)) + std::log1p(std::exp(-std::fabs(x))))
+HYC_FLOAT_FUNCTION(Lgamma, std::lgamma(x))
 #undef HYC_FLOAT_FUNCTION
+
+/// Sums over k >= 0 of (x + k)^-power, by Euler and Maclaurin from a point where their terms are small: but for the
+/// logarithm that the divergent one of power 1 has instead.
+inline double tailOfPowers(double from, bool isSquare) {
+  const double x = from;
+  if (isSquare)
+    return 1 / x + 1 / (2 * x * x) + 1 / (6 * std::pow(x, 3)) - 1 / (30 * std::pow(x, 5)) + 1 / (42 * std::pow(x, 7));
+  return -std::log(x) + 1 / (2 * x) + 1 / (12 * x * x) - 1 / (120 * std::pow(x, 4)) + 1 / (252 * std::pow(x, 6));
+}
+struct Digamma { // Σ 1 / (x + k), negative
+  template <typename T> T operator()(T given) const {
+    constexpr double kPi = 3.14159265358979323846;
+    const double x = static_cast<double>(given);
+    if (x < 0 && x == std::floor(x))
+      return std::nan("");
+    if (x == 0)
+      return static_cast<T>(-1 / x);
+    if (x < 0)
+      return static_cast<T>(Digamma()(1 - x) - kPi / std::tan(kPi * (x - std::floor(x))));
+    double sum = 0, at = x;
+    for (; at < 40; at += 1)
+      sum += 1 / at;
+    return static_cast<T>(-(sum + tailOfPowers(at, false)));
+  }
+};
+struct Trigamma { // Σ 1 / (x + k)²
+  template <typename T> T operator()(T given) const {
+    constexpr double kPi = 3.14159265358979323846;
+    const double x = static_cast<double>(given), sine = std::sin(kPi * (x - std::floor(x)));
+    if (x <= 0)
+      return static_cast<T>(kPi * kPi / (sine * sine) - Trigamma()(1 - x));
+    double sum = 0, at = x;
+    for (; at < 40; at += 1)
+      sum += 1 / (at * at);
+    return static_cast<T>(sum + tailOfPowers(at, true));
+  }
+};
 
 struct Sign {
   template <typename T> T operator()(T x) const { return x > T(0) ? T(1) : x < T(0) ? T(-1) : x; } // NaN stays NaN
@@ -207,7 +245,8 @@ inline constexpr auto kFunctions = std::make_tuple(
     real<Sin>("sin"), real<Cos>("cos"), real<Sigmoid>("sigmoid"), real<Floor>("floor"), real<Ceil>("ceil"),
     real<Round>("round"), real<Tan>("tan"), real<Asin>("asin"), real<Acos>("acos"), real<Atan>("atan"),
     real<Sinh>("sinh"), real<Cosh>("cosh"), real<Asinh>("asinh"), real<Acosh>("acosh"), real<Atanh>("atanh"),
-    real<Softplus>("softplus"), real<Gelu>("gelu"), real<GeluTanh>("gelu_tanh"), real2<GeluGrad>("gelu_grad"),
+    real<Softplus>("softplus"), real<Lgamma>("lgamma"), real<Digamma>("digamma"), real<Trigamma>("trigamma"),
+    real<Gelu>("gelu"), real<GeluTanh>("gelu_tanh"), real2<GeluGrad>("gelu_grad"),
     real2<GeluTanhGrad>("gelu_tanh_grad"), any2<Add>("add"), any2<Sub>("sub"), any2<Mul>("mul"), any2<Div>("div"),
     any2<Rem>("rem"), any2<Pow>("pow"), any2<Max>("max"), any2<Min>("min"), logic2<And>("and"), logic2<Or>("or"),
     logic<Not>("not"));

@@ -13,8 +13,10 @@ safetensors 0.8.0 on the CPU, in one thread; hyc itself never runs this script. 
 NAME is OpInfo's name with the variant's after a dot. What torch cannot export, or differentiate, is not there; it is listed.
 
 Usage: export_operators.py [-o FILE] [--only NAME]
+       export_operators.py --add NAME...        makes these anew and keeps what else is in operators.zip
 """
 import argparse
+import copy
 import io
 import itertools
 import pathlib
@@ -36,6 +38,7 @@ from exporting import save_archive  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 CASES, MOST_ELEMENTS = 4, 200
+IN_DOUBLE = {"logcumsumexp"}  # whose gradients torch rounds to three digits in f32
 
 # OpInfo's names, a dot and the variant where there is one. Grouped as the importer's files are.
 OPERATORS = """
@@ -76,6 +79,12 @@ nn.functional.binary_cross_entropy nn.functional.binary_cross_entropy_with_logit
 nn.functional.nll_loss
 atan2 cdist nn.functional.pdist diagonal as_strided nn.functional.embedding_bag fft.irfft fft.irfft2 fft.irfftn
 linalg.det
+nn.functional.adaptive_max_pool1d nn.functional.adaptive_max_pool2d nn.functional.adaptive_max_pool3d
+nn.functional.channel_shuffle nn.functional.triplet_margin_loss nn.functional.pairwise_distance
+nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
+nn.functional.hinge_embedding_loss nn.functional.cosine_embedding_loss nn.functional.poisson_nll_loss
+tensordot kron linalg.cross cross diag_embed trace take linalg.norm linalg.matrix_norm renorm
+hypot logaddexp xlogy sinc lgamma digamma i0 logcumsumexp cumprod cummax cummin median kthvalue mode quantile
 """.split()
 
 
@@ -95,6 +104,64 @@ def without_gradients(x, y):
         kept = (y * x).tanh()
         sizes = kept.reshape(-1)
     return kept * x + sizes.reshape(y.shape) * y
+
+
+def recurrent(kind, layers, both, first, biases, projected=0):
+    """The function of torch's module, whose parameters come one by one, and operands for it: states before and all weights."""
+    def run(x, states, weights):
+        states = tuple(states) if kind == "lstm" else states[0]
+        return getattr(torch._VF, kind)(x, states, list(weights), biases, layers, 0.0, False, both, first)
+
+    def make():
+        names = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}
+        shared = {"num_layers": layers, "bias": biases, "batch_first": first, "bidirectional": both}
+        if kind in names:
+            module = names[kind](3, 4, **shared, **({"proj_size": projected} if projected else {}))
+        else:
+            module = torch.nn.RNN(3, 4, nonlinearity=kind[4:], **shared)
+        entries = layers * (2 if both else 1)
+        states = [operand(entries, 2, projected or 4)] + ([operand(entries, 2, 4)] if kind == "lstm" else [])
+        return operand(*((2, 3, 3) if first else (3, 2, 3))), states, [operand(*weight.shape) for weight in module.parameters()]
+
+    return run, make
+
+
+def cell(kind, biases, states=1, gates=1):
+    """One step of such a layer."""
+    def run(x, states, weights):
+        return getattr(torch._VF, kind + "_cell")(x, states if kind == "lstm" else states[0], *weights)
+
+    def make():
+        weights = [operand(gates * 4, 3), operand(gates * 4, 4)] + ([operand(gates * 4), operand(gates * 4)] if biases else [])
+        return operand(2, 3), [operand(2, 4) for _ in range(states)], weights
+
+    return run, make
+
+
+def from_nothing(x, weights):
+    """A layer whose states before are zeros that the model makes."""
+    zeros = torch.zeros(2, 2, 4)
+    return torch._VF.lstm(x, (zeros, zeros), list(weights), True, 1, 0.5, True, True, False)
+
+
+def transformed_in_windows(x, window):
+    """Of two signals, by windows of the size transformed and by shorter ones, one-sided and whole."""
+    a = torch.stft(x, 6, hop_length=2, window=window, return_complex=True)
+    b = torch.stft(x[0], 8, hop_length=3, win_length=6, window=window, center=False, normalized=True, onesided=False,
+                   return_complex=True)
+    return a.abs(), torch.view_as_real(a.permute(2, 0, 1)), torch.view_as_real(b)
+
+
+def put(x, indices, values, adds=False):
+    """By indices of which some are None, which Python's own index_put does not take."""
+    return torch.ops.aten.index_put(x, list(indices), values, adds)
+
+
+def windowed(x):
+    """By windows that the model makes."""
+    symmetric = torch.hann_window(5, periodic=False), torch.hamming_window(5, periodic=False), torch.blackman_window(5, False)
+    periodic = torch.hann_window(5), torch.hamming_window(5), torch.blackman_window(5)
+    return [x * window for window in (*symmetric, *periodic)]
 
 
 def written(x):
@@ -223,6 +290,61 @@ OTHERS = {
         torch.nn.functional.relu6, torch.nn.functional.hardtanh, lambda x: torch.clamp(x, 0, 6),
         lambda x: torch.clamp_min(x, 0.0) + torch.clamp_max(x, 6.0), lambda x: torch.clamp(x, torch.zeros(6), torch.full((6,), 6.0)))],
     "other.grouped_mm": [(grouped, lambda: (operand(6, 3), operand(3, 3, 4)))],
+    "other.recurrent": [
+        recurrent("lstm", 2, True, True, True), recurrent("lstm", 1, False, False, False), recurrent("lstm", 2, False, False, True, 2),
+        recurrent("gru", 2, True, False, True), recurrent("gru", 1, False, True, False), recurrent("rnn_tanh", 1, True, True, True)],
+    "other.recurrent_more": [
+        recurrent("rnn_relu", 2, False, False, True), recurrent("lstm", 1, True, True, False, 3),
+        (from_nothing, lambda: recurrent("lstm", 1, True, False, True)[1]()[::2])],
+    "other.recurrent_cells": [
+        cell("lstm", True, states=2, gates=4), cell("lstm", False, states=2, gates=4), cell("gru", True, gates=3),
+        cell("gru", False, gates=3), cell("rnn_tanh", True), cell("rnn_relu", False)],
+    "other.smoothed": [
+        (lambda x, w: torch.nn.functional.cross_entropy(x, torch.tensor([2, 0, -100]), weight=w.detach(), label_smoothing=0.2),
+         lambda: (operand(3, 4), torch.rand(4))),
+        (lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([[1, 3], [2, 2]]), ignore_index=2, label_smoothing=0.1),
+         lambda: (operand(2, 4, 2),)),
+        (lambda x: torch.nn.functional.cross_entropy(x, torch.tensor(1), label_smoothing=0.3, reduction="sum"),
+         lambda: (operand(4),)),
+        (lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([1, 3]), label_smoothing=0.3, reduction="none"),
+         lambda: (operand(2, 4),)),
+        (lambda x, y, w: torch.nn.functional.cross_entropy(x, y.softmax(1), weight=w, label_smoothing=0.1),
+         lambda: (operand(2, 4, 3), operand(2, 4, 3), torch.rand(4))),
+        (lambda x, y: torch.nn.functional.cross_entropy(x, y.softmax(-1), reduction="none"),
+         lambda: (operand(2, 4), operand(2, 4)))],
+    "other.stft": [(transformed_in_windows, lambda: (operand(2, 14), torch.rand(6, requires_grad=True)))],
+    "other.windows": [(windowed, lambda: (operand(5),))],
+    "other.fractional_max_pool": [
+        (lambda x, s: torch.ops.aten.fractional_max_pool2d(x, [2, 3], [3, 2], s), lambda: (operand(2, 2, 6, 7), torch.rand(2, 2, 2))),
+        (lambda x, s: torch.ops.aten.fractional_max_pool2d(x, [2, 2], [1, 3], s), lambda: (operand(2, 5, 5), torch.rand(1, 2, 2)))],
+    "other.adaptive_max_pool": [
+        (lambda x: torch.nn.functional.adaptive_max_pool1d(x, 3, return_indices=True), lambda: (operand(2, 2, 7),)),
+        (lambda x: torch.nn.functional.adaptive_max_pool2d(x, (2, 3), return_indices=True), lambda: (operand(2, 2, 4, 6),)),
+        (lambda x: torch.nn.functional.adaptive_max_pool2d(x, (3, 2), return_indices=True), lambda: (operand(2, 4, 5),)),
+        (lambda x: torch.nn.functional.adaptive_max_pool3d(x, (2, 2, 1), return_indices=True), lambda: (operand(1, 2, 3, 3, 2),))],
+    "other.avg_pool_divided": [
+        (lambda x: torch.nn.functional.avg_pool2d(x, 3, 2, ceil_mode=True, divisor_override=5), lambda: (operand(1, 2, 6, 6),)),
+        (lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (3, 2), (1, 1), True, True, 7), lambda: (operand(2, 5, 4),))],
+    "other.affine_grid": [
+        (lambda t, align=align: torch.nn.functional.affine_grid(t, (2, 1, 3, 4), align_corners=align), lambda: (operand(2, 2, 3),))
+        for align in (False, True)] + [
+        (lambda t: torch.nn.functional.affine_grid(t, (1, 1, 2, 1, 3), align_corners=True), lambda: (operand(1, 3, 4),))],
+    "other.trilinear": [
+        (lambda x, w, y: torch.ops.aten._trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
+         lambda: (operand(3, 2), operand(2, 2, 4), operand(3, 4)))],
+    "other.index_put_between": [
+        (lambda x, v: put(x, (None, torch.tensor([0, 2, 0]), torch.tensor([1, 0, 1])), v, True),
+         lambda: (operand(2, 3, 2), operand(2, 3))),
+        (lambda x, v: put(x, (torch.tensor([1, 0]), None, torch.tensor([0, 1])), v), lambda: (operand(2, 3, 2), operand(2, 3))),
+        (lambda x, v: put(x, (None, torch.tensor([[0, 2], [1, 1]]), None, torch.tensor([1, 0])), v, True),
+         lambda: (operand(2, 3, 2, 2), operand(2, 2, 2, 2)))],
+    "other.slogdet": [(torch.linalg.slogdet, lambda: (operand(3, 3),)), (torch.slogdet, lambda: (operand(2, 2, 2),))],
+    "other.histc_of_data": [(lambda x: torch.histc(x, bins=5), lambda: (torch.randn(9),)),
+                            (lambda x: torch.histc(x, bins=3), lambda: (torch.full((4,), 2.0),))],
+    "other.not_drawn": [
+        (lambda x: torch.nn.functional.alpha_dropout(x, 1.0, training=True), lambda: (operand(2, 3),)),
+        (lambda x: torch.nn.functional.feature_alpha_dropout(x, 0.3, training=False), lambda: (operand(2, 3),)),
+        (lambda x: torch.nn.functional.rrelu(x, 0.1, 0.5), lambda: (operand(2, 3),))],
     "other.erfinv": [(torch.erfinv, lambda: (torch.linspace(-0.9995, 0.99, 7, requires_grad=True),))],
     "other.complex": [
         (rotated, lambda: (operand(2, 3, 2, 4), torch.linspace(0, 3, 8).reshape(2, 2, 2))),
@@ -306,6 +428,8 @@ def samples_of(info):
             tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
             if sum(tensor.numel() for tensor in tensors) > MOST_ELEMENTS or any(tensor.numel() == 0 for tensor in tensors):
                 continue
+            if info.name == "kthvalue" and dtype == torch.int64:
+                continue  # equal ones: which is meant is open
             if info.name == "nn.functional.layer_norm" and 1 in sample.args[0]:
                 continue  # of one number: nothing but what is rounded
             shape = repr(([tuple(tensor.shape) for tensor in tensors],
@@ -319,8 +443,8 @@ def samples_of(info):
                 break
 
 
-def export(function, arguments):
-    """The archive and what torch computes, or an exception."""
+def export(function, arguments, in_double=False):
+    """The archive and what torch computes, or an exception. Gradients may be those of doubles."""
     module = Case(function, arguments).eval()
     results = module.results()
     floats = [result for result in results if result.dtype.is_floating_point]
@@ -336,24 +460,39 @@ def export(function, arguments):
         values = result if result.dtype.is_floating_point else result.to(torch.int64)
         told[f"out.{number}"] = values.detach().clone().contiguous()
     if floats and isinstance(outputs["loss"], torch.Tensor) and outputs["loss"].requires_grad:
+        if in_double:
+            module = copy.deepcopy(module).double()
+            outputs = module(*(weight.double() for weight in weights))
         outputs["loss"].backward()
         for name, parameter in module.named_parameters():
-            gradient = parameter.grad
-            told[f"grad.{name}"] = torch.zeros_like(parameter) if gradient is None else gradient.clone().contiguous()
+            gradient = parameter.grad if parameter.grad is None else parameter.grad.float()
+            told[f"grad.{name}"] = torch.zeros(parameter.shape) if gradient is None else gradient.clone().contiguous()
     return exported, told
+
+
+def kept_entries(path, but):
+    """What is in the file of other operators than these."""
+    bases = {re.sub(r"[^A-Za-z0-9_.]", "_", name) for name in but}
+    with zipfile.ZipFile(path) as file:
+        return [(entry, file.read(entry)) for entry in file.infolist()
+                if re.sub(r"-[0-9]+\.(pt2|safetensors)$", "", entry.filename) not in bases]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("-o", default=HERE / "operators.zip", type=pathlib.Path)
     parser.add_argument("--only")
+    parser.add_argument("--add", nargs="+", default=[])
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     known = {".".join(filter(None, (info.name, info.variant_test_name))): info for info in op_db}
-    wanted = [arguments.only] if arguments.only else [*OPERATORS, *OTHERS]
+    wanted = [arguments.only] if arguments.only else arguments.add or [*OPERATORS, *OTHERS]
+    kept = kept_entries(arguments.o, wanted) if arguments.add else []
     made, left = 0, []
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(arguments.o, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
+        for entry, data in kept:
+            out.writestr(entry, data)
         for name in wanted:
             if name not in known and name not in OTHERS:
                 left.append((name, "is no operator of OpInfo"))
@@ -363,7 +502,7 @@ def main():
             samples = others if name in OTHERS else ((known[name].op, each) for each in samples_of(known[name]))
             for number, (function, sample) in enumerate(itertools.islice(samples, 6)):
                 try:
-                    exported, told = export(function, sample)
+                    exported, told = export(function, sample, name in IN_DOUBLE)
                 except Exception as error:  # whatever torch says
                     left.append((f"{name}-{number}", str(error).split("\n")[0][:120]))
                     continue

@@ -58,7 +58,10 @@ static std::vector<std::string> allOps() {
                                           "Loop",
                                           "Scan",
                                           "TfIdfVectorizer",
-                                          "hyc:ExpertMatMul"};
+                                          "hyc:ExpertMatMul",
+                                          "hyc:Recurrence",
+                                          "hyc:LogGamma",
+                                          "hyc:Digamma"};
   std::vector<std::string> names;
   for (const auto &entry : onnx::allOperators())
     if (!apart.contains(entry.first()))

@@ -103,6 +103,11 @@ TEST(MathOps, AreThoseOfPyTorchAtTheirEdges) {
   };
   EXPECT_TRUE(isNear(of("round", {0.5, 1.5, -2.5}), f32({3}, {0, 2, -2})));
   EXPECT_TRUE(isNear(of("softplus", {-800, 0, 800}), f32({3}, {0, 0.6931471824645996, 800})));
+  // Abramowitz and Stegun: Γ(5) = 24, Γ(1/2)² = π; ψ(1) = -γ, ψ(-1/2) = 2 - γ - 2 log 2; ψ'(1) = π²/6, ψ'(-1/2) = π²/2
+  // + 4.
+  EXPECT_TRUE(isNear(of("lgamma", {1, 0.5, 5}), f32({3}, {0, 0.5723649263381958, 3.178053855895996})));
+  EXPECT_TRUE(isNear(of("digamma", {1, -0.5}), f32({2}, {-0.5772156715393066, 0.03648997753858566})));
+  EXPECT_TRUE(isNear(of("trigamma", {1, -0.5}), f32({2}, {1.6449340581893921, 8.934802055358887})));
   EXPECT_TRUE(isNear(of("sign", {-3, 0, 2}), f32({3}, {-1, 0, 1})));
   EXPECT_TRUE(isNear(of("floor", {-1.5, 2.5}), f32({2}, {-2, 2})));
   EXPECT_TRUE(isNear(of("ceil", {-1.5, 2.5}), f32({2}, {-1, 3})));

@@ -22,6 +22,8 @@ static std::vector<GradientCase> functionCases() {
           function("acosh", 1.3, 3),
           function("atanh", -0.8, 0.8),
           function("softplus", -3, 3),
+          function("lgamma", 0.3, 4),
+          function("digamma", 0.4, 4),
           step("floor"),
           step("ceil"),
           step("round"),

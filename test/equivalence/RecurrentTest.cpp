@@ -1,0 +1,69 @@
+// Recurrent layers as torch.export leaves them, whole: PyTorch's logits, gradients and losses, and the same over a
+// mesh.
+#include "PyTorchModels.h"
+#include "dialects/Hyc/HycDialect.h"
+
+#include <gtest/gtest.h>
+
+using namespace hyc::equivalence;
+using namespace hyc::interpreter;
+
+namespace {
+const Model kRecurrent{"recurrent.pt2", "recurrent", "cross_entropy"};
+
+TEST(Recurrent, LogitsArePyTorchs) {
+  const hyc_e2e::HostTensor &expected = referenceOf(kRecurrent).at("logits");
+  TrainedModule module(pathOf(kRecurrent), expected.shape[0]);
+  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, optionsOf(kRecurrent))) << module.diagnostics();
+  llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
+  ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
+  NamedTensors batch = batchOf(kRecurrent, 0, expected.shape[0]);
+  batch.erase("labels"); // an input of the loss alone
+  auto results = interpreter->call("train", batch);
+  ASSERT_TRUE(succeeded(results)) << module.diagnostics();
+  EXPECT_LT(relativeDifference((*results)[0].toDoubles(), expected.values), 1e-5);
+}
+
+TEST(Recurrent, TrainsAsPyTorchDoes) { expectPyTorchsTraining(kRecurrent); }
+
+TEST(Recurrent, TrainsBySgdAsPyTorchDoes) {
+  constexpr double kSgdRate = 0.1;
+  hyc::Plan options = optionsOf(kRecurrent);
+  options.optimizer = "sgd";
+  options.weightDecay = 0;
+  TrainedModule module(pathOf(kRecurrent), batchSize(kRecurrent));
+  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
+      << module.diagnostics();
+  llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
+  ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
+  const std::vector<double> &expected = referenceOf(kRecurrent).at("losses.sgd").values;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    auto result = runTrainStep(*interpreter, {batchOf(kRecurrent, step, batchSize(kRecurrent))}, kSgdRate);
+    ASSERT_TRUE(succeeded(result)) << module.diagnostics();
+    EXPECT_NEAR(result->meanLoss(), expected[step], 1e-5 * expected[step]) << "step " << step;
+  }
+}
+
+TEST(Recurrent, TrainsAlikeOverMeshes) {
+  for (int64_t zero : {0, 3})
+    for (hyc::Phase last : {hyc::Phase::Local, hyc::Phase::Rank}) {
+      SCOPED_TRACE("zero " + std::to_string(zero) + (last == hyc::Phase::Rank ? ", lowered" : ""));
+      hyc::Plan options = optionsOf(kRecurrent);
+      options.tp = options.dp = options.gradAccum = 2;
+      options.zero = zero;
+      options.gradientReduction = zero >= 2 ? "micro_batch" : "step";
+      options.persistenceThreshold = 0;
+      expectMeshToTrainAlike(kRecurrent, options, oneDevice(kRecurrent), last);
+    }
+}
+
+/// One product of all steps' inputs a direction, and one of the state for each step but the first, whose state is zero.
+TEST(Recurrent, MultipliesTheInputsOfAllStepsAtOnce) {
+  TrainedModule module(pathOf(kRecurrent), 2);
+  ASSERT_TRUE(module) << module.diagnostics();
+  constexpr int64_t kLength = 6, kDirections = 5, kHead = 1;
+  int64_t products = 0;
+  module.get().walk([&](hyc::EinsumOp) { ++products; });
+  EXPECT_EQ(products, kDirections * (1 + kLength - 1) + kHead);
+}
+} // namespace
