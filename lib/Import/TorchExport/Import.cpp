@@ -29,5 +29,8 @@ hyc::importTorchExport(mlir::MLIRContext &context, llvm::StringRef path, const I
   if (llvm::failed(model))
     return llvm::failure();
   model->file = archive->takeBuffer();
-  return onnx::importAssembled(context, path, std::move(*model), options);
+  // Each parameter of a program has a name of its own: what several modules read as one is one.
+  ImportOptions asNamed = options;
+  asNamed.keepsMerged = true;
+  return onnx::importAssembled(context, path, std::move(*model), asNamed);
 }

@@ -59,6 +59,10 @@ private:
   // Which ops join.
   bool fits(Operation *producer, ArrayRef<int64_t> shape) const;
   bool joins(Operation *producer, ArrayRef<int64_t> shape) const;
+  DenseSet<Operation *> findCopied() const;
+  bool comesAfter(Operation *user, Operation *place) const {
+    return user->getBlock() == place->getBlock() && place->isBeforeInBlock(user);
+  }
   bool isGivenNearby(Operation *producer) const;
   SetVector<Operation *> findNeighbours() const;
   void collect(Members &level, ArrayRef<int64_t> shape);
@@ -120,6 +124,18 @@ static bool isLight(Operation *op) {
          isa<ConstantOp, BroadcastOp, IotaOp, ReadOp, ReshapeOp, SplitOp, SliceOp, TransposeOp>(op);
 }
 
+/// Members that stay where they are beside their copy in the cluster: what is cheap and others use, and what that reads
+/// unless the cluster gives it.
+DenseSet<Operation *> ClusterBuilder::findCopied() const {
+  DenseSet<Operation *> copied;
+  const SmallVector<Operation *> members = allMembers();
+  for (Operation *member : llvm::reverse(members))
+    if (!isOutput(member) &&
+        llvm::any_of(member->getUsers(), [&](Operation *user) { return !isMember(user) || copied.contains(user); }))
+      copied.insert(member);
+  return copied;
+}
+
 /// How many ops apart is nearby.
 constexpr int kNearby = 64;
 
@@ -127,9 +143,11 @@ constexpr int kNearby = 64;
 /// so that it was alive there before, and nothing that takes memory stands between, so that what the op reads is kept
 /// alive for no moment that counts.
 bool ClusterBuilder::isGivenNearby(Operation *op) const {
-  for (Operation *user : op->getUsers())
-    if (!isMember(user) && (user->getBlock() != root->getBlock() || user->isBeforeInBlock(root)))
-      return false;
+  DenseSet<Operation *> copied = findCopied();
+  if (!llvm::all_of(op->getUsers(), [&](Operation *user) {
+        return (isMember(user) && !copied.contains(user)) || comesAfter(user, root);
+      }))
+    return false;
   int distance = 0;
   for (Operation *between = op->getNextNode(); between != root; between = between->getNextNode())
     if (!between || !isLight(between) || ++distance > kNearby)
@@ -234,11 +252,12 @@ void ClusterBuilder::addSiblings() {
 /// Elementwise ops nearby before the root whose results are wanted after it alone, or by one another.
 SetVector<Operation *> ClusterBuilder::findNeighbours() const {
   SetVector<Operation *> found;
+  DenseSet<Operation *> copied = findCopied();
   int distance = 0;
   for (Operation *op = root->getPrevNode(); op && isLight(op) && ++distance <= kNearby; op = op->getPrevNode())
     if (isElementwise(op) && fits(op, space) && llvm::all_of(op->getUsers(), [&](Operation *user) {
-          return isMember(user) || found.contains(user) ||
-                 (user->getBlock() == root->getBlock() && root->isBeforeInBlock(user));
+          return (isMember(user) && !copied.contains(user)) || found.contains(user) ||
+                 (!isCheap(op) && comesAfter(user, root));
         }))
       found.insert(op);
   return found;
@@ -271,8 +290,10 @@ void ClusterBuilder::addNeighbours() {
   if (whole.size() == before)
     return;
   collect(whole, space);
-  while (!isLegal() && whole.size() > before)
-    whole.pop_back();
+  // All or none: what one gives may be read by another that stands before the root.
+  if (!isLegal())
+    while (whole.size() > before)
+      whole.pop_back();
 }
 
 SmallVector<Operation *> ClusterBuilder::allMembers() const {
@@ -301,11 +322,17 @@ Operation *ClusterBuilder::place() const {
   return first;
 }
 
-/// Whether all that the cluster reads is there where it stands. A broadcast reads its operand as a whole, so that the
-/// cluster cannot also make it: exp(x - max(x)) cannot be summed in the pass over x that finds the maximum.
+/// Whether all that the cluster reads is there where it stands, and nobody wants what it gives before. A broadcast
+/// reads its operand as a whole, so that the cluster cannot also make it: exp(x - max(x)) cannot be summed in the pass
+/// over x that finds the maximum.
 bool ClusterBuilder::isLegal() const {
   Operation *before = place();
-  for (Operation *member : allMembers())
+  DenseSet<Operation *> copied = findCopied();
+  for (Operation *member : allMembers()) {
+    if (isOutput(member) && llvm::any_of(member->getUsers(), [&](Operation *user) {
+          return (!isMember(user) || copied.contains(user)) && user != before && !comesAfter(user, before);
+        }))
+      return false;
     for (Value operand : member->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (!producer || (isa<BroadcastOp>(member) && isSplat(producer)))
@@ -313,6 +340,7 @@ bool ClusterBuilder::isLegal() const {
       if (isMember(producer) ? isa<BroadcastOp>(member) : !producer->isBeforeInBlock(before))
         return false;
     }
+  }
   return true;
 }
 

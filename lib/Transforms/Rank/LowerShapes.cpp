@@ -69,10 +69,11 @@ template <> LogicalResult FunctionLowering::lower(SplitOp op) {
 }
 
 Value FunctionLowering::concatBuffer(ConcatOp op) {
-  Value &whole = concats[op];
-  if (!whole)
-    whole = destinationOf(op.getResult(), Layout::Dense).buffer;
-  return whole;
+  if (Value known = concats.lookup(op))
+    return known;
+  // May come here for a concat that this one is a part of, which moves what a reference would refer to.
+  Value whole = destinationOf(op.getResult(), Layout::Dense).buffer;
+  return concats[op] = whole;
 }
 
 template <> LogicalResult FunctionLowering::lower(ConcatOp op) {

@@ -97,6 +97,18 @@ TEST(TorchExport, names_ties_and_module_paths_are_the_models) {
                                              "transformer.h.1.ln_2", "transformer.ln_f"}));
 }
 
+TEST(TorchExport, parameters_of_one_value_that_modules_share_stay_shared) {
+  Imported imported = importArchive(std::string(HYC_MODELS_DIR) + "/tied.pt2");
+  ASSERT_TRUE(imported) << imported.allErrors();
+  EXPECT_TRUE(imported.warnings.empty());
+  std::vector<std::string> names;
+  for (ParamOp param : imported.module->getOps<ParamOp>())
+    names.push_back(param.getSymName().str());
+  llvm::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"first.bias", "first.weight", "norm.bias", "norm.weight", "other.bias",
+                                             "second.weight"}));
+}
+
 //===----------------------------------------------------------------------===//
 // One model, one text
 //===----------------------------------------------------------------------===//
