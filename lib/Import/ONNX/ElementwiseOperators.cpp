@@ -231,6 +231,8 @@ double softplus(double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::f
 double logGamma(double x) { return std::lgamma(x); }
 double digamma(double x) {
   double sum = 0;
+  if (x < 0 && x == std::floor(x))
+    return std::nan("");
   if (x < 0)
     return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::floor(x)));
   for (; x < 20; ++x)

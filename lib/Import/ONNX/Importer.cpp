@@ -43,7 +43,8 @@ FailureOr<OwningOpRef<ModuleOp>> Importer::run() {
     if (isOpTriviallyDead(&op))
       op.erase();
   chooseInitialRules();
-  warnOfMergedParameters();
+  if (!options.keepsMerged)
+    warnOfMergedParameters();
   warnOfLostParameters();
   if (failed(checkWeightsExist()) || failed(verify(*module)))
     return failure();

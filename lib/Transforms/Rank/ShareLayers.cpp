@@ -1,8 +1,8 @@
 // Makes one function of op sequences that differ only in addresses.
 //
 // A function is a sequence of calls; two calls are alike if only ids, offsets and rows differ. A run of repeats with
-// period p is a stretch where call i is like call i + p. The greatest saving wins, a shorter period before one that saves at
-// most twice as much, again and again until none is left.
+// period p is a stretch where call i is like call i + p. The greatest saving wins, a shorter period before one that
+// saves at most twice as much, again and again until none is left.
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Transforms/Rank/Passes.h"
 

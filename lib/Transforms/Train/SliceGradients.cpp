@@ -1,3 +1,4 @@
+// What slices of one value give it is joined row by row.
 #include "SliceGradients.h"
 
 #include "TrainingState.h"

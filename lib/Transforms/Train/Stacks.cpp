@@ -1,3 +1,4 @@
+// Stacks: found by what their parts are but for dimensions of size 1.
 #include "Stacks.h"
 
 #include "TrainingState.h"
