@@ -168,11 +168,8 @@ class HostsBySsh : public Hosts {
     std::error_code ignored;
     return std::filesystem::read_symlink("/proc/" + process + "/ns/net", ignored).string();
   }
-  // One that lives there.
-  pid_t hostProcess(size_t host) const {
-    const std::vector<pid_t> inside = servers_[host]->children();
-    return inside.empty() ? servers_[host]->pid() : inside[0];
-  }
+  // One that lives there as long as the host does: its sshd that listens. (Its children are sessions, which end.)
+  pid_t hostProcess(size_t host) const { return servers_[host]->pid(); }
   // All of a host's sshd, so that it cannot be reached any more.
   void endServersOf(size_t host) const {
     const std::string network = networkOf(std::to_string(hostProcess(host)));
