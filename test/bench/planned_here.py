@@ -93,7 +93,7 @@ def main():
         json.dump(CONFIGS[arguments.model], file)
     arguments.data = os.path.join(arguments.scratch, "text.bin")
     with open(arguments.data, "wb") as file:
-        file.write(bytes((index * index + 7 * index) % 251 for index in range(1 << 18)))
+        file.write(bytes(32 + (index * index + 7 * index) % 95 for index in range(1 << 18)))  # text
     machine = os.path.join(arguments.scratch, "machine.json")
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     run([arguments.tool("hyc-bench"), "-o", machine, "--ranks", arguments.ranks, "--threads", arguments.threads])
