@@ -1,4 +1,5 @@
 // Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/KernelCall.h"
@@ -288,7 +289,7 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program, const S
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (address && collective)
-      llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getKind() << collective.getGroup() << ' ';
+      groups[address.getSymbol()] += (collective.getKind() + textOf(collective.getGroup()) + " ").str();
   }
   llvm::MapVector<StringRef, SmallVector<rank::StateOp>> byGroup;
   for (auto state : program.getOps<rank::StateOp>())

@@ -1,5 +1,6 @@
 // Tables of a program: arenas, states, records, transfers, collectives, kernels.
 #include "ProgramTables.h"
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
@@ -312,7 +313,7 @@ rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef ki
   // in which their functions start exchanges over one group.
   std::string key;
   llvm::raw_string_ostream stream(key);
-  stream << function << ' ' << kind << ' ' << group;
+  stream << function << ' ' << kind << ' ' << textOf(group);
   if (group.getStages().empty())
     stream << " stage " << stage;
   unsigned ordinal = collectiveCounts[key]++;
