@@ -45,8 +45,10 @@ struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
     }
     stages = mesh.getStages();
     findNeeds(apply);
-    for (const ParamStates &states : collectParamStates(module))
-      paramStates.insert({ParamOp(states.param).getSymName(), states});
+    for (ParamStates &states : collectParamStates(module)) {
+      StringRef name = states.param.getSymName();
+      paramStates.try_emplace(name, std::move(states));
+    }
     for (int64_t stage = 0; stage < stages; ++stage)
       if (failed(buildFunction(apply, stage)))
         return signalPassFailure();

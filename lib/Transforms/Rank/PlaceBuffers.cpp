@@ -95,6 +95,7 @@ private:
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
   void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
+  const std::string &describeType(rank::BufferType type);
   AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
   AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
   void placeWorkspace(int64_t threads);
@@ -114,6 +115,7 @@ private:
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
   llvm::StringMap<int64_t> recordBytes;           // of arenas
+  llvm::DenseMap<Type, std::string> described;    ///< types: few are of many tensors, and printing is long
   int64_t now = 0;                                ///< while the schedule is executed: positions so far
   bool poisons = false;
   StageAccount account;
@@ -148,16 +150,6 @@ AccountedInstruction accountInstruction(dist::InstructionAttr instruction, rank:
   else if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
     accounted.microBatch = instruction.getMicroBatch();
   return accounted;
-}
-
-/// "4x128xf32"
-std::string describeType(rank::BufferType type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (int64_t size : type.getShape())
-    os << size << 'x';
-  os << type.getElementType();
-  return text;
 }
 
 AccountedFunction describeFunction(rank::FuncOp func) {
@@ -331,6 +323,18 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
     exactBytes += bytes;
   }
   return end;
+}
+
+/// "4x128xf32"
+const std::string &ProgramPlacer::describeType(rank::BufferType type) {
+  std::string &text = described[type];
+  if (text.empty()) {
+    llvm::raw_string_ostream os(text);
+    for (int64_t size : type.getShape())
+      os << size << 'x';
+    os << type.getElementType();
+  }
+  return text;
 }
 
 /// States, inputs and scalars: they are there for the whole run.
