@@ -223,16 +223,31 @@ void hyc::timeProbe(const ModelLayers &layers, const MachineRates &rates, Probed
     timeLayers(layers, rates.ofKind(kind), *probed.programs, costs);
 }
 
-std::optional<Probed> hyc::probe(ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
-                                 const MachineRates &rates) {
+/// Layers that stay beside those that were taken out.
+static size_t stagesOfProbe(const ModelLayers &layers) {
+  return layers.count - (layers.run.count > kKept ? layers.run.count - kKept : 0);
+}
+
+OwningOpRef<ModuleOp> hyc::planForProbes(ModuleOp train, const ModelLayers &layers, const Plan &base,
+                                         const Layout &layout) {
   ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
-  size_t taken = layers.run.count > kKept ? layers.run.count - kKept : 0, stages = layers.count - taken;
-  Plan plan = planOfProbe(base, layout, stages);
-  Probed probed{OwningOpRef<ModuleOp>(train.clone()), {}};
-  JobAccount job;
+  OwningOpRef<ModuleOp> planned(train.clone());
   PassManager passes(train.getContext());
   passes.enableVerifier(false);
-  buildPhase(Phase::Plan, passes, plan);
+  buildPlanUntilLifetimes(passes, planOfProbe(base, layout, stagesOfProbe(layers)));
+  return failed(passes.run(*planned)) ? OwningOpRef<ModuleOp>() : std::move(planned);
+}
+
+std::optional<Probed> hyc::probe(ModuleOp planned, const ModelLayers &layers, const Plan &base, const Layout &layout,
+                                 const MachineRates &rates) {
+  ScopedDiagnosticHandler silence(planned.getContext(), [](Diagnostic &) { return success(); });
+  const size_t stages = stagesOfProbe(layers);
+  Plan plan = planOfProbe(base, layout, stages);
+  Probed probed{OwningOpRef<ModuleOp>(planned.clone()), {}};
+  JobAccount job;
+  PassManager passes(planned.getContext());
+  passes.enableVerifier(false);
+  buildPlanFromLifetimes(passes, plan);
   buildPhase(Phase::Local, passes, plan);
   buildAccount(passes, &job);
   if (failed(passes.run(*probed.programs)))

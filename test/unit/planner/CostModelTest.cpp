@@ -126,6 +126,39 @@ TEST_F(CostModelTest, RecomputationByLayer) {
   hold(layout, 0.05, 0.03);
 }
 
+// Probes of one split begin with one plan, which none of them may change for the others.
+TEST_F(CostModelTest, WhatIsProbedBeforeChangesNoCost) {
+  std::vector<Layout> layouts;
+  for (int64_t tp : {1, 4})
+    for (bool sequence : {false, true})
+      for (const char *recompute : {"none", "selective", "layer"})
+        for (int64_t micro : {1, 2}) {
+          Layout &layout = layouts.emplace_back();
+          layout.tp = tp, layout.sequenceParallel = sequence && tp > 1;
+          layout.recompute = recompute, layout.microBatch = micro;
+        }
+  std::vector<LayerCost> seen;
+  for (const Layout &layout : layouts) {
+    const ModelCost *model = costs->costOfModel(layout);
+    ASSERT_NE(model, nullptr);
+    auto alone = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+    const ModelCost *same = alone->costOfModel(layout);
+    ASSERT_NE(same, nullptr);
+    ASSERT_EQ(model->layers.size(), same->layers.size());
+    for (auto [a, b] : llvm::zip(model->layers, same->layers)) {
+      EXPECT_EQ(a.micro(), b.micro());
+      EXPECT_EQ(a.saved, b.saved);
+      EXPECT_EQ(a.transient, b.transient);
+      EXPECT_EQ(a.parameters, b.parameters);
+    }
+    seen.push_back(model->layers[5]);
+  }
+  // Recomputing layers is told apart from saving them, and a split from none.
+  EXPECT_GT(seen[0].saved, seen[4].saved);
+  EXPECT_LT(seen[0].backward, seen[4].backward);
+  EXPECT_GT(seen[0].saved, seen[12].saved);
+}
+
 //===----------------------------------------------------------------------===//
 // Search
 //===----------------------------------------------------------------------===//
