@@ -95,7 +95,7 @@ private:
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
   void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
-  const std::string &describeType(rank::BufferType type);
+  std::string describeType(rank::BufferType type);
   AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
   AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
   void placeWorkspace(int64_t threads);
@@ -115,7 +115,8 @@ private:
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
   llvm::StringMap<int64_t> recordBytes;           // of arenas
-  llvm::DenseMap<Type, std::string> described;    ///< types: few are of many tensors, and printing is long
+  SmallVector<rank::StateOp> states;              ///< in the order in which they lie
+  llvm::DenseMap<Type, std::string> elementTypes; ///< as text: few are of many tensors, and printing is long
   int64_t now = 0;                                ///< while the schedule is executed: positions so far
   bool poisons = false;
   StageAccount account;
@@ -124,8 +125,11 @@ private:
 /// "gemm h.0.mlp.c_fc", "layer_norm h.0.ln_1"; nothing for what only names an address.
 std::string describeCall(Operation &op) {
   std::string text = callName(&op);
-  auto id = op.getAttrOfType<StringAttr>("id");
-  return text.empty() || !id ? text : text + " " + id.str();
+  if (text.empty())
+    return text;
+  if (auto id = op.getAttrOfType<StringAttr>("id"))
+    text += " " + id.str();
+  return text;
 }
 
 /// "forward micro-batch 2 slot 0", of a further entry "evaluate: forward micro-batch 2 slot 0".
@@ -302,7 +306,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
       if (op.getArena() == arena)
         declared.push_back(op);
   };
-  add(orderedStates(program, symbols));
+  add(states);
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
   auto bytesOf = [&](Operation *symbol) {
@@ -326,15 +330,14 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
 }
 
 /// "4x128xf32"
-const std::string &ProgramPlacer::describeType(rank::BufferType type) {
-  std::string &text = described[type];
-  if (text.empty()) {
-    llvm::raw_string_ostream os(text);
-    for (int64_t size : type.getShape())
-      os << size << 'x';
-    os << type.getElementType();
-  }
-  return text;
+std::string ProgramPlacer::describeType(rank::BufferType type) {
+  std::string &element = elementTypes[type.getElementType()];
+  if (element.empty())
+    llvm::raw_string_ostream(element) << type.getElementType();
+  std::string text;
+  for (int64_t size : type.getShape())
+    text += std::to_string(size) + 'x';
+  return text + element;
 }
 
 /// States, inputs and scalars: they are there for the whole run.
@@ -395,6 +398,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   ArenaAccount accounted;
   accounted.name = arena.getSymName().str();
   accounted.shared = arena.getShared();
+  accounted.tensors.reserve(items.size() + states.size());
   accountSymbols(arena, accounted);
   for (auto [record, item] : llvm::zip(recordOps, items))
     accounted.tensors.push_back(accountRecord(records[record.getSymNameAttr()].first, item));
@@ -501,7 +505,7 @@ void ProgramPlacer::rewriteAddresses() {
       auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena,
                                       builder.getI64IntegerAttr(known.offset),
                                       known.perSlot ? builder.getUnitAttr() : UnitAttr());
-      place->setAttr("id", builder.getStringAttr(address.getSymbol()));
+      place->setAttr("id", address.getSymbolAttr().getAttr());
       address.replaceAllUsesWith(place.getResult());
       address.erase();
     }
@@ -527,6 +531,7 @@ void ProgramPlacer::place(int64_t threads, bool poison) {
   account.stage = program.getStage();
   account.slots = program.getSlots();
   readFunctions();
+  states = orderedStates(program, symbols);
   simulate();
   SmallVector<rank::ArenaOp> arenas(program.getOps<rank::ArenaOp>());
   // First: it counts positions, which calls that poison move.
