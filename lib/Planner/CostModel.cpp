@@ -163,6 +163,9 @@ std::vector<StageCost> CostModel::sum(const ModelCost &model, const Layout &layo
                                       const std::vector<size_t> &ends) const {
   return sumStages(model, layout, ends, impl->rates);
 }
+std::optional<double> CostModel::leastSeconds(double operations, const Layout &layout, int64_t pieces) const {
+  return leastSecondsOf(operations, layout, pieces, impl->rates);
+}
 LayoutCost CostModel::costOf(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) const {
   return costOfLayout(model, layout, stages, impl->rates, impl->base);
 }

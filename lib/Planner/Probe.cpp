@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/StepTime.h"
 #include "hyc/Pipelines/Pipelines.h"
@@ -145,6 +146,15 @@ static LayerCost readMemory(const StageAccount &stage, int64_t threshold) {
   return cost;
 }
 
+static double countOperations(rank::ProgramOp program) {
+  double operations = 0;
+  for (auto kind : {dist::InstructionKind::forward, dist::InstructionKind::backward})
+    if (auto func = program.lookupSymbol<rank::FuncOp>(rank::functionName(kind)))
+      for (Operation &op : func.getBlock())
+        operations += operationsOf(&op);
+  return operations;
+}
+
 static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerCost &cost) {
   for (const auto &[name, time] : estimateFunctions(program, rates)) {
     if (name == "forward")
@@ -257,6 +267,8 @@ std::optional<Probed> hyc::probe(ModuleOp planned, const ModelLayers &layers, co
     ofStages[static_cast<size_t>(stage.stage)] = readMemory(stage, *base.persistenceThreshold);
     probed.cost.fixed = std::max(probed.cost.fixed, static_cast<double>(stage.fixedBytes));
   }
+  for (auto program : probed.programs->getOps<rank::ProgramOp>())
+    ofStages[program.getStage()].operations = countOperations(program);
   probed.cost.tied = tiedStates(job);
   for (size_t stage : stagesOfLayers(layers, stages))
     probed.cost.layers.push_back(ofStages[stage]);
