@@ -1,4 +1,5 @@
 // Text and checks of the dist attributes.
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/DistDialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -37,11 +38,48 @@ FailureOr<AxisListAttr> AxisListAttr::parseBraces(AsmParser &parser) {
   return AxisListAttr::get(parser.getContext(), axes);
 }
 
-void AxisListAttr::printBraces(AsmPrinter &printer) const {
-  printer << '{';
-  llvm::interleaveComma(getAxes(), printer, [&](StringAttr axis) { printer << axis.getValue(); });
-  printer << '}';
+static void writeBraces(llvm::raw_ostream &os, AxisListAttr axes) {
+  os << '{';
+  llvm::interleaveComma(axes.getAxes(), os, [&](StringAttr axis) { os << axis.getValue(); });
+  os << '}';
 }
+
+void AxisListAttr::printBraces(AsmPrinter &printer) const { writeBraces(printer.getStream(), *this); }
+
+/// What follows the attribute's name.
+static void write(llvm::raw_ostream &os, AxisListAttr axes) {
+  os << '<';
+  writeBraces(os, axes);
+  os << '>';
+}
+
+static void write(llvm::raw_ostream &os, ShardingAttr sharding) {
+  os << "<[";
+  llvm::interleaveComma(sharding.getDims(), os, [&](AxisListAttr axes) { writeBraces(os, axes); });
+  os << ']';
+  auto writeOptional = [&](StringRef keyword, AxisListAttr axes) {
+    if (axes.empty())
+      return;
+    os << ' ' << keyword << ' ';
+    writeBraces(os, axes);
+  };
+  writeOptional("partial", sharding.getPartial());
+  writeOptional("partial_max", sharding.getPartialMax());
+  writeOptional("flat", sharding.getFlat());
+  os << '>';
+}
+
+/// With the name.
+template <typename AttrT> static std::string spell(AttrT attribute) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '#' << DistDialect::getDialectNamespace() << '.' << AttrT::getMnemonic();
+  write(os, attribute);
+  return text;
+}
+
+std::string hyc::dist::textOf(AxisListAttr axes) { return spell(axes); }
+std::string hyc::dist::textOf(ShardingAttr sharding) { return spell(sharding); }
 
 Attribute AxisListAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
@@ -52,11 +90,7 @@ Attribute AxisListAttr::parse(AsmParser &parser, Type) {
   return *axes;
 }
 
-void AxisListAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  printBraces(printer);
-  printer << '>';
-}
+void AxisListAttr::print(AsmPrinter &printer) const { write(printer.getStream(), *this); }
 
 //===----------------------------------------------------------------------===//
 // sharding
@@ -91,21 +125,7 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
                                   flat);
 }
 
-void ShardingAttr::print(AsmPrinter &printer) const {
-  printer << "<[";
-  llvm::interleaveComma(getDims(), printer, [&](AxisListAttr axes) { axes.printBraces(printer); });
-  printer << ']';
-  auto printOptional = [&](StringRef keyword, AxisListAttr axes) {
-    if (axes.empty())
-      return;
-    printer << ' ' << keyword << ' ';
-    axes.printBraces(printer);
-  };
-  printOptional("partial", getPartial());
-  printOptional("partial_max", getPartialMax());
-  printOptional("flat", getFlat());
-  printer << '>';
-}
+void ShardingAttr::print(AsmPrinter &printer) const { write(printer.getStream(), *this); }
 
 LogicalResult ShardingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, ArrayRef<AxisListAttr> dims,
                                    AxisListAttr partial, AxisListAttr partialMax, AxisListAttr flat) {
@@ -181,16 +201,19 @@ Attribute GroupAttr::parse(AsmParser &parser, Type) {
   return GroupAttr::get(parser.getContext(), *axes, stages);
 }
 
-void GroupAttr::print(AsmPrinter &printer) const {
-  printer << '<';
-  getAxes().printBraces(printer);
-  if (!getStages().empty()) {
-    printer << " stages [";
-    llvm::interleaveComma(getStages(), printer);
-    printer << ']';
-  }
-  printer << '>';
+std::string hyc::dist::textOf(GroupAttr group) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeBraces(os, group.getAxes());
+  if (group.getStages().empty())
+    return text;
+  os << " stages [";
+  llvm::interleaveComma(group.getStages(), os);
+  os << ']';
+  return text;
 }
+
+void GroupAttr::print(AsmPrinter &printer) const { printer << '<' << textOf(*this) << '>'; }
 
 //===----------------------------------------------------------------------===//
 // lifetime

@@ -1,4 +1,5 @@
 // What crosses between ranks in one step, read off the programs and their schedules.
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/MemoryAccount.h"
@@ -13,13 +14,6 @@ double ExchangeAccount::sentBytesPerStep() const {
   if (kind == "send")
     return whole;
   return dist::sentBytes(*dist::symbolizeExchangeKind(kind), whole, members);
-}
-
-/// `{tp}` or `{} stages [0, 1]` of `#dist.group<…>`.
-static std::string describe(dist::GroupAttr group) {
-  std::string text;
-  llvm::raw_string_ostream(text) << group;
-  return StringRef(text).split('<').second.drop_back().str();
 }
 
 /// The function that gives what is sent.
@@ -43,7 +37,7 @@ static llvm::StringMap<int64_t> countInstructions(dist::ScheduleOp schedule) {
 ExchangeAccount hyc::accountExchange(rank::StartOp start, rank::CollectiveOp row, dist::MeshOp mesh) {
   ExchangeAccount exchange;
   exchange.kind = start.getKind().str();
-  exchange.axes = describe(row.getGroup());
+  exchange.axes = textOf(row.getGroup());
   exchange.members = mesh ? mesh.countMembers(row.getGroup()) : std::max<int64_t>(1, row.getGroup().getStages().size());
   exchange.source = row.getCause().str();
   exchange.because = row.getWhy().str();

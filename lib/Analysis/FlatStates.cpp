@@ -1,8 +1,6 @@
 // What is flat of a parameter and its states.
 #include "hyc/Analysis/FlatStates.h"
 
-#include "llvm/ADT/StringMap.h"
-
 using namespace mlir;
 using namespace hyc;
 using dist::AxisListAttr;
@@ -33,13 +31,14 @@ Operation *ParamStates::used() const { return copy ? StateOp(copy).getOperation(
 
 SmallVector<ParamStates> hyc::collectParamStates(ModuleOp module) {
   SmallVector<ParamStates> all;
-  llvm::StringMap<size_t> index;
+  llvm::DenseMap<StringAttr, size_t> index;
   for (auto param : module.getOps<ParamOp>()) {
-    index[param.getSymName()] = all.size();
+    index[param.getSymNameAttr()] = all.size();
     all.push_back({param, {}, {}, {}});
   }
   for (auto state : module.getOps<StateOp>()) {
-    auto entry = state.getParam() ? index.find(*state.getParam()) : index.end();
+    FlatSymbolRefAttr param = state.getParamAttr();
+    auto entry = param ? index.find(param.getAttr()) : index.end();
     if (entry == index.end())
       continue;
     ParamStates &states = all[entry->second];

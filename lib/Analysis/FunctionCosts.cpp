@@ -45,12 +45,6 @@ static double readResultBytes(Operation *op, StringRef arena = "") {
   return bytes;
 }
 
-/// Operations of a library kernel, where its description says so; elsewhere memory decides.
-static double operationsOf(rank::CallOp op) {
-  KernelCall call(op);
-  return call.getKernel().operations ? call.getKernel().operations(call) : 0;
-}
-
 /// How a group's members lie in the order of world ranks, in which stages are slowest and the last axis fastest.
 static RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
   RankGroup result;
@@ -142,11 +136,7 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   event.op = call;
   // What is overwritten in place is read and written.
   event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
-  if (auto gemm = dyn_cast<rank::GemmOp>(call))
-    event.operations = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
-                       static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
-  else if (auto library = dyn_cast<rank::CallOp>(call))
-    event.operations = operationsOf(library);
+  event.operations = operationsOf(call);
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
   if (!read.empty())

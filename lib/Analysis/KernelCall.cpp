@@ -101,6 +101,17 @@ bool KernelCall::onGpu() const {
   return module && module->hasAttr(kTargetAttribute);
 }
 
+double hyc::operationsOf(Operation *op) {
+  if (auto gemm = dyn_cast<rank::GemmOp>(op))
+    return 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
+           static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
+  auto library = dyn_cast<rank::CallOp>(op);
+  if (!library)
+    return 0;
+  KernelCall call(library);
+  return call.getKernel().operations ? call.getKernel().operations(call) : 0;
+}
+
 std::string hyc::callName(Operation *op) {
   if (auto call = dyn_cast<rank::CallOp>(op))
     return call.getKernel().str();

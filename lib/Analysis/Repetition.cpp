@@ -2,6 +2,7 @@
 #include "hyc/Analysis/Repetition.h"
 
 #include "dialects/Dist/DistDialect.h"
+#include "hyc/Analysis/NamedSymbols.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -23,8 +24,7 @@ Repetition::Repetition(FuncOp func) {
   for (Operation &op : func.getBody().front()) {
     if (changesNothing(&op) || isa<ReadOp>(op))
       continue;
-    for (NamedAttribute attribute : op.getAttrs())
-      attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { changed.insert(symbol.getAttr()); });
+    visitNamedSymbols(&op, [&](FlatSymbolRefAttr symbol) { changed.insert(symbol.getAttr()); });
   }
 }
 

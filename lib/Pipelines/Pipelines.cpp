@@ -185,7 +185,7 @@ static void buildTrain(OpPassManager &passes, const Plan &plan) {
   }));
 }
 
-static void buildPlanOne(OpPassManager &passes, const Plan &plan) {
+void hyc::buildPlanUntilLifetimes(OpPassManager &passes, const Plan &plan) {
   CreateMeshOptions mesh;
   mesh.dp = plan.dp;
   mesh.tp = plan.tp;
@@ -222,6 +222,9 @@ static void buildPlanOne(OpPassManager &passes, const Plan &plan) {
   schedule.schedule = *plan.schedule;
   schedule.microBatches = plan.gradAccum;
   passes.addPass(createBuildSchedule(schedule));
+}
+
+static void buildLifetimes(OpPassManager &passes, const Plan &plan) {
   // After the schedule, which tells how many micro-batches' values are alive at once.
   AssignLifetimesOptions lifetimes;
   lifetimes.mode = *plan.recompute;
@@ -236,8 +239,13 @@ static void buildPlanOne(OpPassManager &passes, const Plan &plan) {
   passes.addPass(createRecordPolicies(policies));
 }
 
-static void buildPlan(OpPassManager &passes, const Plan &plan) {
-  buildPlanOne(passes, plan);
+static void buildPlanOne(OpPassManager &passes, const Plan &plan) {
+  buildPlanUntilLifetimes(passes, plan);
+  buildLifetimes(passes, plan);
+}
+
+void hyc::buildPlanFromLifetimes(OpPassManager &passes, const Plan &plan) {
+  buildLifetimes(passes, plan);
   // What evaluates beside training follows all of that.
   passes.addPass(createAdoptPlan());
   // Further sizes are planned by the same passes, cut where the largest is.
@@ -251,6 +259,11 @@ static void buildPlan(OpPassManager &passes, const Plan &plan) {
   }));
   // What then differs in where states are, or split over what, cannot be shared.
   passes.addPass(createCheckSizes());
+}
+
+static void buildPlan(OpPassManager &passes, const Plan &plan) {
+  buildPlanUntilLifetimes(passes, plan);
+  buildPlanFromLifetimes(passes, plan);
 }
 
 static void buildLocal(OpPassManager &passes) {

@@ -65,11 +65,25 @@ public:
     if (isNew)
       if (Trained *model = trainedFor(layout.microBatch * layout.dp)) {
         ++probes;
-        found->second = probe(*model->module, model->layers, base, layout, rates);
+        if (ModuleOp module = plannedFor(*model, layout))
+          found->second = probe(module, model->layers, base, layout, rates);
         if (found->second && !keepsPrograms)
           found->second->programs = nullptr;
       }
     return found->second ? &found->second->cost : nullptr;
+  }
+
+  /// What probes of several ways of recomputation begin with; null where there is nothing. Those of one split are kept:
+  /// a search goes on to the next when it has done all with one.
+  ModuleOp plannedFor(Trained &model, const Layout &layout) {
+    if (auto split = std::pair(layout.tp, layout.sequenceParallel); split != plannedSplit) {
+      planned.clear();
+      plannedSplit = split;
+    }
+    auto [found, isNew] = planned.try_emplace({layout.dp, layout.microBatch});
+    if (isNew)
+      found->second = planForProbes(*model.module, model.layers, base, layout);
+    return found->second ? *found->second : ModuleOp();
   }
 
   void setRates(const MachineRates &changed) {
@@ -105,6 +119,8 @@ public:
   bool takesAnyBatch = false;
   size_t probes = 0;
   std::map<int64_t, std::unique_ptr<Trained>> models;
+  std::pair<int64_t, bool> plannedSplit; ///< of what is `planned`: tp, and whether the sequence is split over it
+  std::map<std::pair<int64_t, int64_t>, OwningOpRef<ModuleOp>> planned; ///< by dp and micro-batch
   bool keepsPrograms = false;
   std::map<Key, std::optional<Probed>> costs;
   std::map<Key, std::optional<ModelCost>> between;
@@ -146,6 +162,9 @@ std::vector<size_t> CostModel::cut(const ModelCost &model, const Layout &layout)
 std::vector<StageCost> CostModel::sum(const ModelCost &model, const Layout &layout,
                                       const std::vector<size_t> &ends) const {
   return sumStages(model, layout, ends, impl->rates);
+}
+std::optional<double> CostModel::leastSeconds(double operations, const Layout &layout, int64_t pieces) const {
+  return leastSecondsOf(operations, layout, pieces, impl->rates);
 }
 LayoutCost CostModel::costOf(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages) const {
   return costOfLayout(model, layout, stages, impl->rates, impl->base);

@@ -56,9 +56,9 @@ private:
 
 /// Chunks that hold no more than `most` seconds each, as few as can be, filled from the last one on: the first stages
 /// have most micro-batches in flight, and least room. One more than there may be where they do not suffice, or one
-/// layer alone takes longer.
-static std::vector<size_t> fill(const ChunkSeconds &times, size_t count, double most) {
-  std::vector<size_t> ends{count};
+/// layer alone takes longer. `ends` become theirs.
+static void fill(const ChunkSeconds &times, size_t count, double most, std::vector<size_t> &ends) {
+  ends.assign(1, count);
   size_t chunk = times.chunks() - 1;
   double seconds = 0;
   for (size_t layer = count; layer-- > 0;) {
@@ -70,21 +70,23 @@ static std::vector<size_t> fill(const ChunkSeconds &times, size_t count, double 
     }
     seconds += times.at(chunk, layer);
     if (seconds > most)
-      return std::vector<size_t>(times.chunks() + 1, count);
+      return ends.assign(times.chunks() + 1, count);
   }
   std::reverse(ends.begin(), ends.end());
-  return ends;
 }
 
 std::vector<size_t> hyc::cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates) {
   const ChunkSeconds times(model, layout, rates);
   size_t wanted = times.chunks(), count = model.layers.size();
   double low = model.ofKinds.empty() ? times.largest() : 0, high = times.total();
+  std::vector<size_t> ends;
+  ends.reserve(wanted + 1);
   for (int round = 0; round < 40 && low < high; ++round) {
     double middle = (low + high) / 2;
-    (fill(times, count, middle).size() <= wanted ? high : low) = middle;
+    fill(times, count, middle, ends);
+    (ends.size() <= wanted ? high : low) = middle;
   }
-  std::vector<size_t> ends = fill(times, count, high * (1 + 1e-9));
+  fill(times, count, high * (1 + 1e-9), ends);
   // Fewer chunks than wanted: the longest fall in two, the first of them first.
   while (ends.size() < wanted && ends.size() < count) {
     size_t longest = 0, most = 0;

@@ -280,6 +280,25 @@ private:
 };
 } // namespace
 
+/// Of any product, whatever its type and size.
+static double highestRate(const MachineRates &rates) {
+  double share = rates.productShare.empty() ? 1 : 0;
+  for (const SizedValue &point : rates.productShare)
+    share = std::max(share, point.value);
+  return std::max({rates.products, rates.narrowProducts, rates.fp8Products}) * std::max(share, rates.attentionShare);
+}
+
+/// The slowest stage takes no less than the average. All micro-batches but a part of one go through it, and one
+/// through all stages, less where each has several pieces (see LayoutCosts::of).
+std::optional<double> hyc::leastSecondsOf(double operations, const Layout &layout, int64_t pieces,
+                                          const MachineRates &rates) {
+  if (!rates.kinds.empty())
+    return std::nullopt;
+  double all = operations / highestRate(rates);
+  double part = 1 / static_cast<double>(pieces), even = all / static_cast<double>(layout.pp);
+  return (static_cast<double>(layout.gradAccum) - part) * even + part * all;
+}
+
 LayoutCost hyc::costOfLayout(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages,
                              const MachineRates &rates, const Plan &base) {
   return LayoutCosts(model, layout, rates, base).of(stages);

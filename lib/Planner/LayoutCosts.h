@@ -9,11 +9,11 @@ namespace hyc {
 
 /// All that is summed up.
 inline constexpr double LayerCost::*kFigures[] = {
-    &LayerCost::forward, &LayerCost::backward,   &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
-    &LayerCost::update,  &LayerCost::parameters, &LayerCost::gradients,        &LayerCost::optimizer,
-    &LayerCost::saved,   &LayerCost::transient,  &LayerCost::communication,    &LayerCost::workspace,
-    &LayerCost::other,   &LayerCost::crossing,   &LayerCost::largestGradient,  &LayerCost::largestParameter,
-    &LayerCost::tensors, &LayerCost::divisible,  &LayerCost::divisibleBytes};
+    &LayerCost::forward,          &LayerCost::backward, &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
+    &LayerCost::operations,       &LayerCost::update,   &LayerCost::parameters,       &LayerCost::gradients,
+    &LayerCost::optimizer,        &LayerCost::saved,    &LayerCost::transient,        &LayerCost::communication,
+    &LayerCost::workspace,        &LayerCost::other,    &LayerCost::crossing,         &LayerCost::largestGradient,
+    &LayerCost::largestParameter, &LayerCost::tensors,  &LayerCost::divisible,        &LayerCost::divisibleBytes};
 
 /// See CostModel::cut.
 std::vector<size_t> cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates);
@@ -25,6 +25,10 @@ std::vector<StageCost> sumStages(const ModelCost &model, const Layout &layout, c
 /// See CostModel::costOf. `base`: what all layouts have in common.
 LayoutCost costOfLayout(const ModelCost &model, const Layout &layout, const std::vector<StageCost> &stages,
                         const MachineRates &rates, const Plan &base);
+
+/// See CostModel::leastSeconds.
+std::optional<double> leastSecondsOf(double operations, const Layout &layout, int64_t pieces,
+                                     const MachineRates &rates);
 
 } // namespace hyc
 

@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/StepTime.h"
 #include "hyc/Pipelines/Pipelines.h"
@@ -145,6 +146,15 @@ static LayerCost readMemory(const StageAccount &stage, int64_t threshold) {
   return cost;
 }
 
+static double countOperations(rank::ProgramOp program) {
+  double operations = 0;
+  for (auto kind : {dist::InstructionKind::forward, dist::InstructionKind::backward})
+    if (auto func = program.lookupSymbol<rank::FuncOp>(rank::functionName(kind)))
+      for (Operation &op : func.getBlock())
+        operations += operationsOf(&op);
+  return operations;
+}
+
 static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerCost &cost) {
   for (const auto &[name, time] : estimateFunctions(program, rates)) {
     if (name == "forward")
@@ -223,16 +233,31 @@ void hyc::timeProbe(const ModelLayers &layers, const MachineRates &rates, Probed
     timeLayers(layers, rates.ofKind(kind), *probed.programs, costs);
 }
 
-std::optional<Probed> hyc::probe(ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
-                                 const MachineRates &rates) {
+/// Layers that stay beside those that were taken out.
+static size_t stagesOfProbe(const ModelLayers &layers) {
+  return layers.count - (layers.run.count > kKept ? layers.run.count - kKept : 0);
+}
+
+OwningOpRef<ModuleOp> hyc::planForProbes(ModuleOp train, const ModelLayers &layers, const Plan &base,
+                                         const Layout &layout) {
   ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
-  size_t taken = layers.run.count > kKept ? layers.run.count - kKept : 0, stages = layers.count - taken;
-  Plan plan = planOfProbe(base, layout, stages);
-  Probed probed{OwningOpRef<ModuleOp>(train.clone()), {}};
-  JobAccount job;
+  OwningOpRef<ModuleOp> planned(train.clone());
   PassManager passes(train.getContext());
   passes.enableVerifier(false);
-  buildPhase(Phase::Plan, passes, plan);
+  buildPlanUntilLifetimes(passes, planOfProbe(base, layout, stagesOfProbe(layers)));
+  return failed(passes.run(*planned)) ? OwningOpRef<ModuleOp>() : std::move(planned);
+}
+
+std::optional<Probed> hyc::probe(ModuleOp planned, const ModelLayers &layers, const Plan &base, const Layout &layout,
+                                 const MachineRates &rates) {
+  ScopedDiagnosticHandler silence(planned.getContext(), [](Diagnostic &) { return success(); });
+  const size_t stages = stagesOfProbe(layers);
+  Plan plan = planOfProbe(base, layout, stages);
+  Probed probed{OwningOpRef<ModuleOp>(planned.clone()), {}};
+  JobAccount job;
+  PassManager passes(planned.getContext());
+  passes.enableVerifier(false);
+  buildPlanFromLifetimes(passes, plan);
   buildPhase(Phase::Local, passes, plan);
   buildAccount(passes, &job);
   if (failed(passes.run(*probed.programs)))
@@ -242,6 +267,8 @@ std::optional<Probed> hyc::probe(ModuleOp train, const ModelLayers &layers, cons
     ofStages[static_cast<size_t>(stage.stage)] = readMemory(stage, *base.persistenceThreshold);
     probed.cost.fixed = std::max(probed.cost.fixed, static_cast<double>(stage.fixedBytes));
   }
+  for (auto program : probed.programs->getOps<rank::ProgramOp>())
+    ofStages[program.getStage()].operations = countOperations(program);
   probed.cost.tied = tiedStates(job);
   for (size_t stage : stagesOfLayers(layers, stages))
     probed.cost.layers.push_back(ofStages[stage]);

@@ -23,8 +23,13 @@ struct Probed {
   ModelCost cost;
 };
 
-/// Plans a clone of what reduceAndTrain left with a stage a layer. Nothing where that cannot be.
-std::optional<Probed> probe(mlir::ModuleOp train, const ModelLayers &layers, const Plan &base, const Layout &layout,
+/// A clone of what reduceAndTrain left, planned with a stage a layer as far as that is the same for every way of
+/// recomputation; null where that cannot be.
+mlir::OwningOpRef<mlir::ModuleOp> planForProbes(mlir::ModuleOp train, const ModelLayers &layers, const Plan &base,
+                                                const Layout &layout);
+
+/// Goes on with a clone of what planForProbes left. Nothing where that cannot be.
+std::optional<Probed> probe(mlir::ModuleOp planned, const ModelLayers &layers, const Plan &base, const Layout &layout,
                             const MachineRates &rates);
 
 /// Times its programs anew, on a machine of these rates.

@@ -98,9 +98,72 @@ private:
           byMicroBatch[micro].push_back(layout);
       }
     }
-    for (const auto &[micro, layouts] : byMicroBatch)
-      if (!isOver() && !withMicroBatch(layouts))
+    Operations operations;
+    for (const auto &[micro, layouts] : byMicroBatch) {
+      if (isOver())
+        continue;
+      if (operations.isKnown() && isTooSlow(operations.of(micro), layouts)) {
+        result.tooSlow += layouts.size();
+        continue;
+      }
+      if (!withMicroBatch(layouts))
         return;
+      if (const ModelCost *model = costs.costOfModel(layouts.front()))
+        operations.note(micro, *model);
+    }
+  }
+
+  /// Of one micro-batch of some size, all layers on one rank each: a line through two sizes that were looked at.
+  class Operations {
+  public:
+    bool isKnown() const { return points.size() == 2; }
+    void note(int64_t micro, const ModelCost &model) {
+      if (isKnown())
+        return;
+      double sum = 0;
+      for (const LayerCost &layer : model.layers)
+        sum += layer.operations;
+      points.push_back({static_cast<double>(micro), sum});
+    }
+    double of(int64_t micro) const {
+      auto [first, low] = points[0];
+      auto [second, high] = points[1];
+      return low + (high - low) * (static_cast<double>(micro) - first) / (second - first);
+    }
+
+  private:
+    std::vector<std::pair<double, double>> points;
+  };
+
+  /// Whether no layout of these, which have one micro-batch, can come into any list of the result.
+  bool isTooSlow(double operations, const std::vector<Layout> &layouts) const {
+    // What comes closest is only told where nothing fits.
+    if (found.size() < request.most || !result.closest ||
+        (request.limit > 0 && result.closest->cost.bytes > kFitsWell * request.limit))
+      return false;
+    std::vector<double> bounds;
+    for (const Layout &layout : layouts) {
+      std::vector<int64_t> pieces = virtualStages(layout);
+      int64_t most = pieces.empty() ? 1 : *llvm::max_element(pieces);
+      std::optional<double> least = costs.leastSeconds(operations, layout, most);
+      if (!least || !hasFaster(layout, *least))
+        return false;
+      bounds.push_back(*least);
+    }
+    std::vector<double> listed;
+    for (const Found &one : found)
+      listed.push_back(one.scored.cost.seconds);
+    auto last = listed.begin() + static_cast<std::ptrdiff_t>(request.most - 1);
+    std::nth_element(listed.begin(), last, listed.end());
+    return llvm::all_of(bounds, [&](double bound) { return bound * kRounded > *last; });
+  }
+
+  /// Whether for every ZeRO stage of this division of ranks something that may fit takes less than `seconds`.
+  bool hasFaster(const Layout &layout, double seconds) const {
+    return llvm::all_of(zeroStages(layout), [&](int64_t zero) {
+      auto best = splits.find({layout.tp, layout.pp, layout.dp, zero});
+      return best != splits.end() && !isTooLarge(best->second) && best->second.cost.seconds < seconds * kRounded;
+    });
   }
 
   std::vector<int64_t> microBatches(int64_t dp) const {
@@ -153,8 +216,7 @@ private:
       const Cut &cut = cutFor(model, layout);
       if (cut.stages.empty())
         continue;
-      for (int64_t zero :
-           choices<&Plan::zero>(layout.dp > 1 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0}))
+      for (int64_t zero : zeroStages(layout))
         for (int64_t prefetch :
              choices<&Plan::prefetch>(zero == 3 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})) {
           layout.zero = zero;
@@ -162,6 +224,10 @@ private:
           withOffload(model, layout, cut.stages);
         }
     }
+  }
+
+  std::vector<int64_t> zeroStages(const Layout &layout) const {
+    return choices<&Plan::zero>(layout.dp > 1 ? std::vector<int64_t>{0, 1, 2, 3} : std::vector<int64_t>{0});
   }
 
   /// Any number of pieces of at least a layer each.
@@ -191,12 +257,10 @@ private:
   }
 
   void withOffload(const ModelCost &model, Layout layout, const std::vector<StageCost> &stages) {
-    static const std::vector<std::string> places{"none", "cpu"};
-    for (const std::string &optimizer : choices<&Plan::offloadOptimizer>(places))
-      for (const std::string &gradients :
-           choices<&Plan::offloadGradients>(optimizer == "none" ? std::vector<std::string>{"none"} : places))
-        for (const std::string &activations : choices<&Plan::offloadActivations>(places))
-          for (const std::string &parameters : choices<&Plan::offloadParam>(places)) {
+    for (const std::string &optimizer : places.optimizer)
+      for (const std::string &gradients : optimizer == "none" ? places.gradientsBesideNone : places.gradients)
+        for (const std::string &activations : places.activations)
+          for (const std::string &parameters : places.parameters) {
             layout.offloadOptimizer = optimizer;
             layout.offloadGradients = gradients;
             layout.offloadActivations = activations;
@@ -283,9 +347,23 @@ private:
   /// Estimates of memory are this good, so that what needs less than this part of the limit fits.
   static constexpr double kFitsWell = 0.8;
   static constexpr size_t kRoom = 4096;
+  /// Sums that are equal but for rounding do not decide.
+  static constexpr double kRounded = 1 - 1e-9;
+
+  /// Where each kind of what is kept may be.
+  struct Places {
+    std::vector<std::string> optimizer, gradients, gradientsBesideNone, activations, parameters;
+  };
+  Places findPlaces() const {
+    const std::vector<std::string> all{"none", "cpu"}, none{"none"};
+    return {choices<&Plan::offloadOptimizer>(all), choices<&Plan::offloadGradients>(all),
+            choices<&Plan::offloadGradients>(none), choices<&Plan::offloadActivations>(all),
+            choices<&Plan::offloadParam>(all)};
+  }
 
   CostModel &costs;
   const SearchRequest &request;
+  const Places places = findPlaces();
   SearchResult result;
   bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
   std::vector<Found> found;

@@ -11,6 +11,8 @@
 //
 // Example: x (b,s,k) · fc1 (k,n) -> gelu -> · fc2 (n,m): n of fc1, of the activation and of fc2 is one class, the inner
 // factor of contraction-elementwise-contraction, and no other op knows it.
+//
+// An analysis of a pass manager: what changes attributes alone may mark it preserved.
 #ifndef HYC_ANALYSIS_FACTORCLASSES_H
 #define HYC_ANALYSIS_FACTORCLASSES_H
 

@@ -45,6 +45,9 @@ private:
 /// what only names something.
 std::string callName(mlir::Operation *op);
 
+/// Floating-point operations of a call; 0 where its description counts none, and memory decides.
+double operationsOf(mlir::Operation *call);
+
 /// Of the elements of a buffer.
 kernels::ElementType kernelElementType(mlir::Value buffer);
 

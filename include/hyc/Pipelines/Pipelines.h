@@ -20,6 +20,10 @@ llvm::StringRef getName(Phase phase);
 /// Adds the passes that lead from the phase before to `phase`. Those of phases 4 and 5 act on what phase 3 wrote into
 /// the module, and on nothing else; `account`, where there is one, is filled in by placement.
 void buildPhase(Phase phase, mlir::OpPassManager &passes, const Plan &plan, JobAccount *account = nullptr);
+/// Adds the passes of phase 3 in two parts: what the first leaves is the same whatever is recomputed, kept on the host
+/// of activations, or said by policies.
+void buildPlanUntilLifetimes(mlir::OpPassManager &passes, const Plan &plan);
+void buildPlanFromLifetimes(mlir::OpPassManager &passes, const Plan &plan);
 /// Adds what leads from phase 1 to phase 4 without training: the program of one rank that computes a model's outputs.
 /// Phases 2 and 3 are left out; phases 4 and 5 verify and lower it as any other.
 void buildForwardProgram(mlir::OpPassManager &passes);

@@ -31,6 +31,7 @@ struct LayerCost {
   double forward = 0, backward = 0;                   ///< kernels
   double forwardExchanges = 0, backwardExchanges = 0; ///< that they wait for
   double update = 0;                                  ///< of all its states
+  double operations = 0;                              ///< floating-point, of forward and backward: linear in samples
   double parameters = 0, gradients = 0, optimizer = 0;
   double saved = 0;     ///< of one micro-batch until its backward
   double transient = 0; ///< activations beside those
@@ -99,6 +100,11 @@ public:
   void keepPrograms();
   /// Only after keepPrograms, and before it no probe; what costOfModel gave is the new machine's, or gone.
   void setRates(const MachineRates &rates);
+
+  /// Seconds that no layout of a model with so many operations a micro-batch, summed over layers on one rank each,
+  /// goes below: its operations at the machine's highest rate, stages even, in up to `pieces` pieces. Nothing where
+  /// ranks are of several kinds, which may share a batch unevenly.
+  std::optional<double> leastSeconds(double operations, const Layout &layout, int64_t pieces) const;
 
   size_t countProbes() const;
 

@@ -2,7 +2,8 @@
 //
 // Everything that nobody has fixed is tried: every divisor of the ranks as tp and pp, every way of dividing the batch.
 // A layout is passed over where its bound of memory from below is above the limit, and measures that only cost time
-// (offload) where it fits well without. The order is the same every time: among equal times the plainer layout is
+// (offload) where it fits well without. A micro-batch is not even probed where every layout with it takes longer, by a
+// bound from below, than all that is listed. The order is the same every time: among equal times the plainer layout is
 // first.
 //
 // The surprise: what comes out are estimates of memory. Who takes a layout up plans it and looks at the account.
@@ -41,6 +42,7 @@ struct SearchResult {
   size_t scored = 0;     ///< with ZeRO, offload and prefetching
   size_t tooLarge = 0;   ///< of those, by the bound of memory
   size_t impossible = 0; ///< shapes of which no rank can have its part
+  size_t tooSlow = 0; ///< further shapes, by a bound of time: whatever else is chosen, faster ones fill all lists here
   bool ranOut = false;
 };
 

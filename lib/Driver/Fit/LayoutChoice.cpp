@@ -347,8 +347,9 @@ static std::string summarize(const SearchResult &found, const SearchRequest &req
   std::string text;
   raw_string_ostream os(text);
   os << "of " << found.scored << " layouts (" << found.shapes << " shapes, " << costs.countProbes() << " probes), "
-     << found.tooLarge << " cannot fit and " << plans << (plans == 1 ? " was" : " were")
-     << " planned; not tried: " << describeUntried() << "\n";
+     << found.tooLarge << " cannot fit and " << plans << (plans == 1 ? " was" : " were") << " planned; "
+     << (found.tooSlow > 0 ? std::to_string(found.tooSlow) + " shapes more take longer by a bound; " : "")
+     << "not tried: " << describeUntried() << "\n";
   if (found.ranOut)
     os << "the search ended after --plan-seconds " << threeDigits(request.seconds)
        << ", with the best so far; another run may find another one\n";

@@ -1,6 +1,7 @@
 // Lets reductions of gradients go on while backward computes.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/NamedSymbols.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
 
@@ -20,14 +21,6 @@ struct Reduction {
   dist::WaitOp wait;
   AccumulateOp accumulate;
 };
-
-/// Whether `op` reads or changes the state.
-bool touches(Operation *op, FlatSymbolRefAttr state) {
-  bool found = false;
-  for (NamedAttribute attribute : op->getAttrs())
-    attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { found |= symbol == state; });
-  return found;
-}
 
 struct DelayWaits : hyc::impl::DelayWaitsBase<DelayWaits> {
   using DelayWaitsBase::DelayWaitsBase;
@@ -66,7 +59,7 @@ private:
       // Contributions to one state are added in the order of the program.
       FlatSymbolRefAttr state = reduction.accumulate.getTargetAttr();
       for (Operation *op = reduction.accumulate->getNextNode(); op != before && op; op = op->getNextNode())
-        if (touches(op, state)) {
+        if (namesSymbol(op, state)) { // reads or changes it
           before = op;
           break;
         }

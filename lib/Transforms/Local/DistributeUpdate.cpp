@@ -4,6 +4,7 @@
 // copy in the compute type; whichever of the two is stored whole is gathered afterwards, where it lies. Gathers follow
 // the last update, one after the other, so that they can share exchanges.
 #include "Exchanges.h"
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -44,8 +45,10 @@ struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
     }
     stages = mesh.getStages();
     findNeeds(apply);
-    for (const ParamStates &states : collectParamStates(module))
-      paramStates.insert({ParamOp(states.param).getSymName(), states});
+    for (ParamStates &states : collectParamStates(module)) {
+      StringRef name = states.param.getSymName();
+      paramStates.try_emplace(name, std::move(states));
+    }
     for (int64_t stage = 0; stage < stages; ++stage)
       if (failed(buildFunction(apply, stage)))
         return signalPassFailure();
@@ -114,9 +117,9 @@ private:
       auto shard = ReadOp::create(builder, loc, local::flatShardType(whole, slice.axes, dist::MeshOp::find(module)),
                                   slice.name());
       shard->setAttr(dist::kFlat, slice.axes);
-      pending.push_back(local::startAllGatherFlat(
-          builder, loc, shard, whole, slice.axes,
-          {slice.name(), "its update works on shards flat over " + local::textOf(slice.axes)}));
+      pending.push_back(
+          local::startAllGatherFlat(builder, loc, shard, whole, slice.axes,
+                                    {slice.name(), "its update works on shards flat over " + textOf(slice.axes)}));
     }
     for (auto [slice, value] : llvm::zip_equal(updated, pending)) {
       Location loc = slice.symbol->getLoc();

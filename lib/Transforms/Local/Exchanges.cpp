@@ -1,8 +1,6 @@
 // Builders of exchanges.
 #include "Exchanges.h"
 
-#include "llvm/Support/raw_ostream.h"
-
 using namespace mlir;
 using namespace hyc;
 
@@ -65,10 +63,4 @@ RankedTensorType local::flatShardType(RankedTensorType whole, dist::AxisListAttr
 
 dist::GroupAttr local::groupOf(MLIRContext *context, ArrayRef<StringAttr> axes, ArrayRef<int64_t> stages) {
   return dist::GroupAttr::get(context, dist::AxisListAttr::get(context, axes), stages);
-}
-
-std::string local::textOf(Attribute attribute) {
-  std::string text;
-  llvm::raw_string_ostream(text) << attribute;
-  return text;
 }

@@ -47,9 +47,6 @@ mlir::RankedTensorType flatShardType(mlir::RankedTensorType whole, dist::AxisLis
 dist::GroupAttr groupOf(mlir::MLIRContext *context, llvm::ArrayRef<mlir::StringAttr> axes,
                         llvm::ArrayRef<int64_t> stages = {});
 
-/// The text of an attribute, for `why`.
-std::string textOf(mlir::Attribute attribute);
-
 } // namespace hyc::local
 
 #endif // HYC_LIB_TRANSFORMS_LOCAL_EXCHANGES_H

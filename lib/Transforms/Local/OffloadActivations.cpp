@@ -125,7 +125,8 @@ struct OffloadActivations : hyc::impl::OffloadActivationsBase<OffloadActivations
     mover.run();
     copiedValues += mover.copied;
     for (Operation &op : func.getBody().front())
-      op.removeAttr(dist::kLifetime);
+      if (op.hasAttr(dist::kLifetime))
+        op.removeAttr(dist::kLifetime);
   }
 };
 } // namespace

@@ -9,6 +9,7 @@
 // start on, and what is evicted until its wait, which is what placement counts.
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "hyc/Analysis/NamedSymbols.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -56,16 +57,9 @@ Operation *startOf(Operation *op) {
 
 bool isMove(Operation *op) { return isa<dist::FetchStartOp, dist::EvictStartOp, dist::CopyStartOp>(op) || startOf(op); }
 
-bool names(Operation *op, FlatSymbolRefAttr state) {
-  bool found = false;
-  for (NamedAttribute attribute : op->getAttrs())
-    attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { found |= symbol == state; });
-  return found;
-}
-
 /// Whether `op` reads or changes the state, or moves it.
 bool touches(Operation *op, FlatSymbolRefAttr state) {
-  return names(op, state) || (isa<dist::WaitMoveOp>(op) && names(startOf(op), state));
+  return namesSymbol(op, state) || (isa<dist::WaitMoveOp>(op) && namesSymbol(startOf(op), state));
 }
 
 class MoveOverlapper {

@@ -4,6 +4,7 @@
 // the op that makes the value, and shared by all who need it; but shards that forward joins, backward joins again. Flat
 // parameters are the exception: every use reads and gathers them anew, so that the whole is there for that use only.
 #include "Exchanges.h"
+#include "dialects/Dist/AttributeText.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -185,7 +186,7 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
   Value whole = local::allReduce(start, builder, original.getLoc(), kind, from.local, local::groupOf(context, axes),
-                                 {def ? getId(def) : "input", local::textOf(from.sharding)});
+                                 {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   placeLike(whole.getDefiningOp(), original);
   placeLike(whole.getDefiningOp()->getOperand(0).getDefiningOp(), original);
@@ -230,9 +231,8 @@ std::optional<Version> Partitioner::scatterPartial(Value original, const Version
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
-  Value sum =
-      local::reduceScatter(start, builder, original.getLoc(), from.local, dim, shard, local::groupOf(context, axes),
-                           {def ? getId(def) : "input", local::textOf(from.sharding)});
+  Value sum = local::reduceScatter(start, builder, original.getLoc(), from.local, dim, shard,
+                                   local::groupOf(context, axes), {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   for (Operation *made : {sum.getDefiningOp(), sum.getDefiningOp()->getOperand(0).getDefiningOp()}) {
     placeLike(made, original);
@@ -248,7 +248,7 @@ Value Partitioner::gatherFlat(Value original, Version from) {
   AxisListAttr flat = from.sharding.getFlat();
   Value pending = local::startAllGatherFlat(start, original.getLoc(), from.local,
                                             localType(original.getType(), from.sharding.withoutFlat()), flat,
-                                            {getId(user), local::textOf(from.sharding)});
+                                            {getId(user), textOf(from.sharding)});
   ++exchanges;
   auto whole =
       dist::WaitOp::create(builder, original.getLoc(), cast<dist::PendingType>(pending.getType()).getTensor(), pending);
@@ -277,9 +277,9 @@ Value Partitioner::reduceToShard(Value original, ShardingAttr wanted, AxisListAt
   OpBuilder start(context);
   start.setInsertionPointAfterValue(known.local);
   Operation *def = original.getDefiningOp();
-  Value sum = local::reduceScatterFlat(start, builder, original.getLoc(), known.local, shard, flat,
-                                       local::groupOf(context, partial),
-                                       {def ? getId(def) : "input", local::textOf(known.sharding)});
+  Value sum =
+      local::reduceScatterFlat(start, builder, original.getLoc(), known.local, shard, flat,
+                               local::groupOf(context, partial), {def ? getId(def) : "input", textOf(known.sharding)});
   ++exchanges;
   placeLike(sum.getDefiningOp(), original);
   placeLike(sum.getDefiningOp()->getOperand(0).getDefiningOp(), original);
@@ -376,7 +376,7 @@ Value Partitioner::moveSplits(Value original, Version from, ShardingAttr wanted,
       for (int64_t changed : {dim, to})
         shape[changed] = dist::shardSize(whole.getDimSize(changed), mesh.getSize(wanted.getDims()[changed]));
       value = moveSplit(original, value, to, dim, RankedTensorType::get(shape, whole.getElementType()),
-                        AxisListAttr::get(context, surplus(dim)), local::textOf(from.sharding));
+                        AxisListAttr::get(context, surplus(dim)), textOf(from.sharding));
       savePartsOfCopiesOnly(value.getDefiningOp(), wanted);
       settled.insert(dim);
       settled.insert(to);
@@ -404,7 +404,7 @@ Value Partitioner::redistribute(Value original, Version from, ShardingAttr wante
     ArrayRef<StringAttr> have = from.sharding.getDims()[dim].getAxes();
     if (kept[dim] < have.size() && !settled.contains(dim))
       value = gather(original, value, dim, sizeOf(dim, have.take_front(kept[dim])),
-                     AxisListAttr::get(context, have.drop_front(kept[dim])), local::textOf(from.sharding));
+                     AxisListAttr::get(context, have.drop_front(kept[dim])), textOf(from.sharding));
   }
   for (int64_t dim = 0; dim < whole.getRank(); ++dim) {
     ArrayRef<StringAttr> want = wanted.getDims()[dim].getAxes();
@@ -492,7 +492,7 @@ private:
   }
   AxisListAttr axesOf(const LocalDim &dim) { return shardingOf(dim).getDims()[dim.dim]; }
   Value reduce(dist::ReduceKind kind, const LocalDim &dim, Value value) {
-    return partitioner.allReduceNow(op, kind, value, axesOf(dim), local::textOf(shardingOf(dim)));
+    return partitioner.allReduceNow(op, kind, value, axesOf(dim), textOf(shardingOf(dim)));
   }
 
   Partitioner &partitioner;

@@ -214,7 +214,7 @@ struct RecomputeActivations : hyc::impl::RecomputeActivationsBase<RecomputeActiv
     splitValues += recomputer.splitValues;
     // Realised, but for what hyc-offload-activations does: from here on the program itself says what is saved.
     for (Operation &op : func.getBody().front())
-      if (!LifetimeAttr::of(&op).isOffload() || op.hasAttr(kBackward))
+      if (op.hasAttr(dist::kLifetime) && (!LifetimeAttr::of(&op).isOffload() || op.hasAttr(kBackward)))
         op.removeAttr(dist::kLifetime);
   }
 };

@@ -2,6 +2,7 @@
 //
 // All reductions are started before the first is awaited, so that those over one group can share an exchange.
 #include "Exchanges.h"
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
@@ -126,7 +127,7 @@ private:
     if (axes.empty() && heldBy.size() == 1)
       return;
     Reduction reduction{state, local::groupOf(&getContext(), axes, heldBy.size() == 1 ? ArrayRef<int64_t>() : heldBy),
-                        axes.empty() ? "held by several stages" : local::textOf(sharding), accumulating.contains(stage),
+                        axes.empty() ? "held by several stages" : textOf(sharding), accumulating.contains(stage),
                         isMaximum ? dist::ReduceKind::max : dist::ReduceKind::sum};
     // Of what is kept elsewhere one is on the device at a time, so each sum is awaited before the next is begun.
     bool isElsewhere = dist::placementOf(state) != dist::kOnDevice;

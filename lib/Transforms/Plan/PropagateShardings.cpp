@@ -27,7 +27,7 @@ struct PropagateShardings : hyc::impl::PropagateShardingsBase<PropagateShardings
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
       return signalPassFailure();
     }
-    FactorClasses classes(func);
+    const auto &classes = getChildAnalysis<FactorClasses>(func);
     if (failed(collectSeeds(func, classes)) || failed(checkPadding(classes)))
       return signalPassFailure();
     shardStates();

@@ -106,7 +106,9 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
       return signalPassFailure();
     }
     tensor = mesh.getTensorAxes();
-    FactorClasses classes(func);
+    // What it annotates are parameters and arguments: ops, and so their classes, stay as they are.
+    const auto &classes = getChildAnalysis<FactorClasses>(func);
+    markAnalysesPreserved<FactorClasses>();
     findGivenSplits(func, classes);
     if (failed(seedBatch(func, mesh, classes)) || failed(chooseTensorParallel(func, mesh, classes)) ||
         (sequenceParallel && failed(chooseSequence(func, mesh, classes))))

@@ -30,7 +30,8 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
         else if (auto write = dyn_cast<WriteOp>(op))
           writtenSymbols.insert(write.getTargetAttr().getAttr());
       });
-    for (const ParamStates &states : collectParamStates(module))
+    const SmallVector<ParamStates> all = collectParamStates(module);
+    for (const ParamStates &states : all)
       if (failed(shard(states)))
         return signalPassFailure();
     for (auto state : module.getOps<StateOp>())
@@ -38,7 +39,7 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
         return signalPassFailure();
     if (failed(checkFlatStates(module, mesh)))
       return signalPassFailure();
-    for (const ParamStates &states : collectParamStates(module))
+    for (const ParamStates &states : all)
       markOwned(states);
   }
 

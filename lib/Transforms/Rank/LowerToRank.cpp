@@ -5,6 +5,7 @@
 // which evaluate or train further sizes, come last: numbers and names of training are those it has without them.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Entry.h"
+#include "hyc/Analysis/NamedSymbols.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
@@ -76,12 +77,9 @@ dist::ScheduleOp LowerToRank::scheduleOf(ModuleOp module, int64_t stage) {
 /// Parameters and their states in the order in which the module declares them: gradients then lie as parameters do.
 void declareStates(ModuleOp module, ProgramTables &tables, ArrayRef<FuncOp> functions, bool keepsFrozenMasters) {
   llvm::StringSet<> used;
-  llvm::DenseSet<Attribute> seen; // most are those of many ops
   for (FuncOp func : functions)
     func.walk([&](Operation *op) {
-      for (NamedAttribute attribute : op->getAttrs())
-        if (seen.insert(attribute.getValue()).second)
-          attribute.getValue().walk([&](FlatSymbolRefAttr symbol) { used.insert(symbol.getValue()); });
+      visitNamedSymbols(op, [&](FlatSymbolRefAttr symbol) { used.insert(symbol.getValue()); });
     });
   // A frozen parameter is saved as it was read, though only its copy in the compute type is used; or the copy is the
   // parameter. An evaluation saves none.

@@ -1,4 +1,5 @@
 // Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/KernelCall.h"
@@ -94,6 +95,7 @@ private:
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
   void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
+  std::string describeType(rank::BufferType type);
   AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
   AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
   void placeWorkspace(int64_t threads);
@@ -113,6 +115,8 @@ private:
   llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
   llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
   llvm::StringMap<int64_t> recordBytes;           // of arenas
+  SmallVector<rank::StateOp> states;              ///< in the order in which they lie
+  llvm::DenseMap<Type, std::string> elementTypes; ///< as text: few are of many tensors, and printing is long
   int64_t now = 0;                                ///< while the schedule is executed: positions so far
   bool poisons = false;
   StageAccount account;
@@ -121,8 +125,11 @@ private:
 /// "gemm h.0.mlp.c_fc", "layer_norm h.0.ln_1"; nothing for what only names an address.
 std::string describeCall(Operation &op) {
   std::string text = callName(&op);
-  auto id = op.getAttrOfType<StringAttr>("id");
-  return text.empty() || !id ? text : text + " " + id.str();
+  if (text.empty())
+    return text;
+  if (auto id = op.getAttrOfType<StringAttr>("id"))
+    text += " " + id.str();
+  return text;
 }
 
 /// "forward micro-batch 2 slot 0", of a further entry "evaluate: forward micro-batch 2 slot 0".
@@ -147,16 +154,6 @@ AccountedInstruction accountInstruction(dist::InstructionAttr instruction, rank:
   else if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
     accounted.microBatch = instruction.getMicroBatch();
   return accounted;
-}
-
-/// "4x128xf32"
-std::string describeType(rank::BufferType type) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (int64_t size : type.getShape())
-    os << size << 'x';
-  os << type.getElementType();
-  return text;
 }
 
 AccountedFunction describeFunction(rank::FuncOp func) {
@@ -288,7 +285,7 @@ static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program, const S
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
     auto collective = row ? symbols.lookup<rank::CollectiveOp>(row.getEntry()) : rank::CollectiveOp();
     if (address && collective)
-      llvm::raw_string_ostream(groups[address.getSymbol()]) << collective.getKind() << collective.getGroup() << ' ';
+      groups[address.getSymbol()] += (collective.getKind() + textOf(collective.getGroup()) + " ").str();
   }
   llvm::MapVector<StringRef, SmallVector<rank::StateOp>> byGroup;
   for (auto state : program.getOps<rank::StateOp>())
@@ -309,7 +306,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
       if (op.getArena() == arena)
         declared.push_back(op);
   };
-  add(orderedStates(program, symbols));
+  add(states);
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
   auto bytesOf = [&](Operation *symbol) {
@@ -330,6 +327,17 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
     exactBytes += bytes;
   }
   return end;
+}
+
+/// "4x128xf32"
+std::string ProgramPlacer::describeType(rank::BufferType type) {
+  std::string &element = elementTypes[type.getElementType()];
+  if (element.empty())
+    llvm::raw_string_ostream(element) << type.getElementType();
+  std::string text;
+  for (int64_t size : type.getShape())
+    text += std::to_string(size) + 'x';
+  return text + element;
 }
 
 /// States, inputs and scalars: they are there for the whole run.
@@ -390,6 +398,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   ArenaAccount accounted;
   accounted.name = arena.getSymName().str();
   accounted.shared = arena.getShared();
+  accounted.tensors.reserve(items.size() + states.size());
   accountSymbols(arena, accounted);
   for (auto [record, item] : llvm::zip(recordOps, items))
     accounted.tensors.push_back(accountRecord(records[record.getSymNameAttr()].first, item));
@@ -496,7 +505,7 @@ void ProgramPlacer::rewriteAddresses() {
       auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena,
                                       builder.getI64IntegerAttr(known.offset),
                                       known.perSlot ? builder.getUnitAttr() : UnitAttr());
-      place->setAttr("id", builder.getStringAttr(address.getSymbol()));
+      place->setAttr("id", address.getSymbolAttr().getAttr());
       address.replaceAllUsesWith(place.getResult());
       address.erase();
     }
@@ -522,6 +531,7 @@ void ProgramPlacer::place(int64_t threads, bool poison) {
   account.stage = program.getStage();
   account.slots = program.getSlots();
   readFunctions();
+  states = orderedStates(program, symbols);
   simulate();
   SmallVector<rank::ArenaOp> arenas(program.getOps<rank::ArenaOp>());
   // First: it counts positions, which calls that poison move.

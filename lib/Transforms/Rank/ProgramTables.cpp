@@ -1,5 +1,6 @@
 // Tables of a program: arenas, states, records, transfers, collectives, kernels.
 #include "ProgramTables.h"
+#include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
@@ -12,6 +13,33 @@ using namespace hyc;
 // Kernels
 //===----------------------------------------------------------------------===//
 
+/// Of what two kernels have in common that compute the same, whatever they are called: values by where they are made.
+static llvm::hash_code hashOf(rank::KernelOp kernel) {
+  llvm::hash_code hash =
+      llvm::hash_combine(kernel.getSpaceAttr(), kernel.getReducedAttr(), kernel.getStrides(), kernel.getResultTypes());
+  llvm::DenseMap<Value, size_t> numbers;
+  auto number = [&](ValueRange values) {
+    for (Value value : values) {
+      numbers.try_emplace(value, numbers.size());
+      hash = llvm::hash_combine(hash, value.getType());
+    }
+  };
+  number(kernel.getBody().getArguments());
+  for (Operation &op : kernel.getBody().front()) {
+    hash = llvm::hash_combine(hash, op.getName(), op.hashProperties(), op.getDiscardableAttrDictionary());
+    for (Value operand : op.getOperands())
+      hash = llvm::hash_combine(hash, numbers.lookup(operand));
+    number(op.getResults());
+  }
+  return hash;
+}
+
+static bool computeTheSame(rank::KernelOp a, rank::KernelOp b) {
+  return a.getSpaceAttr() == b.getSpaceAttr() && a.getReducedAttr() == b.getReducedAttr() &&
+         a.getStrides() == b.getStrides() && a.getResultTypes() == b.getResultTypes() &&
+         OperationEquivalence::isRegionEquivalentTo(&a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
+}
+
 rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space, ArrayRef<int64_t> reduced,
                                         ArrayRef<SmallVector<int64_t>> strides, TypeRange results, Region &body,
                                         Location loc) {
@@ -23,15 +51,13 @@ rank::KernelOp KernelTable::getOrCreate(StringRef name, ArrayRef<int64_t> space,
                                        builder.getTypeArrayAttr(llvm::to_vector(results)));
   kernel.getBody().takeBody(body);
 
-  // By itself: else the whole module would be verified and numbered for each kernel.
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  kernel->print(stream, OpPrintingFlags().useLocalScope().assumeVerified());
-  auto [entry, isNew] = byText.try_emplace(text, kernel);
-  if (!isNew) {
-    kernel.erase();
-    return entry->second;
-  }
+  SmallVector<rank::KernelOp, 1> &alike = byHash[hashOf(kernel)];
+  for (rank::KernelOp known : alike)
+    if (computeTheSame(known, kernel)) {
+      kernel.erase();
+      return known;
+    }
+  alike.push_back(kernel);
   std::string base = name.str();
   for (auto [i, size] : llvm::enumerate(space))
     base += (i == 0 ? "_" : "x") + std::to_string(size);
@@ -287,7 +313,7 @@ rank::CollectiveOp ProgramTables::addCollective(StringRef function, StringRef ki
   // in which their functions start exchanges over one group.
   std::string key;
   llvm::raw_string_ostream stream(key);
-  stream << function << ' ' << kind << ' ' << group;
+  stream << function << ' ' << kind << ' ' << textOf(group);
   if (group.getStages().empty())
     stream << " stage " << stage;
   unsigned ordinal = collectiveCounts[key]++;

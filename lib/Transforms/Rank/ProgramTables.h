@@ -12,6 +12,8 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <unordered_map>
+
 namespace hyc {
 
 // Names of the arenas. Whether one is shared depends on what lies in it.
@@ -26,7 +28,7 @@ inline constexpr llvm::StringLiteral kNvme = "nvme";   // a file
 inline constexpr llvm::StringLiteral kArenas[] = {kParameters,    kGradients, kOptimizer, kActivations,
                                                   kCommunication, kFeeds,     kHost,      kNvme};
 
-/// Equal kernels of the module are one kernel: they are found by their text.
+/// Equal kernels of the module are one kernel.
 class KernelTable {
 public:
   explicit KernelTable(mlir::ModuleOp module) : module(module) {}
@@ -38,7 +40,7 @@ public:
 
 private:
   mlir::ModuleOp module;
-  llvm::StringMap<rank::KernelOp> byText;
+  std::unordered_map<size_t, llvm::SmallVector<rank::KernelOp, 1>> byHash; ///< of what they compute
   llvm::StringMap<unsigned> uses;
   llvm::StringSet<> names;
 };

@@ -126,6 +126,39 @@ TEST_F(CostModelTest, RecomputationByLayer) {
   hold(layout, 0.05, 0.03);
 }
 
+// Probes of one split begin with one plan, which none of them may change for the others.
+TEST_F(CostModelTest, WhatIsProbedBeforeChangesNoCost) {
+  std::vector<Layout> layouts;
+  for (int64_t tp : {1, 4})
+    for (bool sequence : {false, true})
+      for (const char *recompute : {"none", "selective", "layer"})
+        for (int64_t micro : {1, 2}) {
+          Layout &layout = layouts.emplace_back();
+          layout.tp = tp, layout.sequenceParallel = sequence && tp > 1;
+          layout.recompute = recompute, layout.microBatch = micro;
+        }
+  std::vector<LayerCost> seen;
+  for (const Layout &layout : layouts) {
+    const ModelCost *model = costs->costOfModel(layout);
+    ASSERT_NE(model, nullptr);
+    auto alone = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+    const ModelCost *same = alone->costOfModel(layout);
+    ASSERT_NE(same, nullptr);
+    ASSERT_EQ(model->layers.size(), same->layers.size());
+    for (auto [a, b] : llvm::zip(model->layers, same->layers)) {
+      EXPECT_EQ(a.micro(), b.micro());
+      EXPECT_EQ(a.saved, b.saved);
+      EXPECT_EQ(a.transient, b.transient);
+      EXPECT_EQ(a.parameters, b.parameters);
+    }
+    seen.push_back(model->layers[5]);
+  }
+  // Recomputing layers is told apart from saving them, and a split from none.
+  EXPECT_GT(seen[0].saved, seen[4].saved);
+  EXPECT_LT(seen[0].backward, seen[4].backward);
+  EXPECT_GT(seen[0].saved, seen[12].saved);
+}
+
 //===----------------------------------------------------------------------===//
 // Search
 //===----------------------------------------------------------------------===//
@@ -344,6 +377,84 @@ TEST_F(CostModelTest, TheSearchKeepsNoMoreThanIsWanted) {
 }
 
 //===----------------------------------------------------------------------===//
+// The bound of time
+//===----------------------------------------------------------------------===//
+
+// Six for each weight of a layer's products and token, and two more where a product is computed again: all but the
+// last, which makes what the next layer begins with. Attention, which has no weights, is a few percent.
+TEST_F(CostModelTest, OperationsAreThoseOfEachWeightAndToken) {
+  const double weights = 4.0 * 512 * 512 + 3.0 * 512 * 1024;
+  for (const char *recompute : {"none", "layer"})
+    for (int64_t tp : {1, 4})
+      for (int64_t micro : {1, 2, 4, 16, 64}) {
+        Layout layout;
+        layout.tp = tp, layout.microBatch = micro, layout.recompute = recompute;
+        const ModelCost *model = costs->costOfModel(layout);
+        ASSERT_NE(model, nullptr);
+        double ofToken = layout.recompute == "layer" ? 8 * weights - 2 * 512.0 * 1024 : 6 * weights;
+        double expected = ofToken * static_cast<double>(kSequence * micro) / static_cast<double>(tp);
+        EXPECT_GE(model->layers[5].operations, expected);
+        EXPECT_LE(model->layers[5].operations, 1.05 * expected);
+      }
+}
+
+TEST_F(CostModelTest, NoLayoutTakesLessThanTheBoundOfTime) {
+  SearchRequest request;
+  request.ranks = 24;
+  request.globalBatch = 48;
+  request.most = 1 << 20;
+  MachineRates shared = rates;
+  shared.productShare = {{1e6, 0.1}, {1e8, 0.6}};
+  shared.attentionShare = 0.4;
+  for (const MachineRates &machine : {rates, shared}) {
+    auto model = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, machine);
+    std::vector<ScoredLayout> all = searchLayouts(*model, request).best;
+    ASSERT_GT(all.size(), 1000u);
+    double closest = 0;
+    for (const ScoredLayout &scored : all) {
+      double operations = 0;
+      for (const LayerCost &layer : model->costOfModel(scored.layout)->layers)
+        operations += layer.operations;
+      std::optional<double> least = model->leastSeconds(operations, scored.layout, scored.layout.virtualStages);
+      ASSERT_TRUE(least.has_value());
+      ASSERT_LE(*least, scored.cost.seconds) << describeChange(Layout(), scored.layout);
+      closest = std::max(closest, *least / scored.cost.seconds);
+    }
+    EXPECT_GT(closest, 0.2) << "a bound that tells nothing";
+  }
+}
+
+// Micro-batches that are not looked at since all layouts with them are slower are missing in no list.
+TEST_F(CostModelTest, MicroBatchesThatAreTooSlowAreInNoList) {
+  for (double part : {0.0, 0.3}) {
+    SCOPED_TRACE(part);
+    SearchRequest request;
+    request.ranks = 64;
+    request.globalBatch = 1024;
+    request.most = 1 << 20;
+    SearchResult all = searchLayouts(*costs, request);
+    EXPECT_EQ(all.tooSlow, 0u);
+    request.limit = part * all.best.front().cost.bytes;
+    if (part > 0)
+      all = searchLayouts(*costs, request);
+    auto fresh = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+    request.most = 20;
+    SearchResult few = searchLayouts(*fresh, request);
+    EXPECT_GT(few.tooSlow, 0u);
+    EXPECT_LT(fresh->countProbes(), costs->countProbes());
+    ASSERT_EQ(few.best.size(), 20u);
+    for (size_t index = 0; index < few.best.size(); ++index)
+      EXPECT_TRUE(few.best[index].layout == all.best[index].layout) << index;
+    ASSERT_EQ(few.ofSplits.size(), all.ofSplits.size());
+    for (auto [a, b] : llvm::zip_equal(few.ofSplits, all.ofSplits)) {
+      EXPECT_TRUE(a.layout == b.layout) << describeChange(a.layout, b.layout);
+      EXPECT_EQ(a.cost.seconds, b.cost.seconds);
+    }
+    EXPECT_TRUE(few.closest->layout == all.closest->layout);
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Ranks of several kinds
 //===----------------------------------------------------------------------===//
 
@@ -384,6 +495,12 @@ TEST_F(KindsTest, SlowCoordinatesGetFewerMicroBatches) {
   LayoutCost even = costs->costOf(*model, layout, ends);
   EXPECT_TRUE(even.shares.empty());
   EXPECT_LT(shared.seconds, 0.6 * even.seconds);
+}
+
+TEST_F(KindsTest, RanksThatMayShareABatchUnevenlyHaveNoBoundOfTime) {
+  Layout layout;
+  layout.dp = 4, layout.gradAccum = 8;
+  EXPECT_FALSE(costs->leastSeconds(1e12, layout, 1).has_value());
 }
 
 TEST_F(KindsTest, RanksThatAreAlikeShareEvenly) {
