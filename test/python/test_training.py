@@ -160,6 +160,33 @@ def test_inputs_of_truth_values_bytes_and_16_bits_are_read(dp):
     assert job.train({**data, "labels": labels}, steps=1, shuffle=False).losses == pytest.approx([expected], rel=1e-5)
 
 
+@pytest.mark.parametrize("flags", [{}, {"offload_param": "cpu", "offload_optimizer": "cpu", "zero": 3}], ids=str)
+def test_a_module_that_is_called_again_trains_wherever_its_parameters_are(flags):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(10)
+            self.again, self.norm, self.last = torch.nn.Linear(6, 6), torch.nn.LayerNorm(6), torch.nn.Linear(6, 2)
+
+        def forward(self, x):
+            for _ in range(3):
+                x = x + self.norm(torch.tanh(self.again(x)))
+            return self.last(x)
+
+    data = {"x": torch.randn(8, 6), "labels": torch.randn(8, 2)}
+    theirs = Model()
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0)
+    expected = []
+    for _ in range(3):
+        loss = torch.nn.functional.mse_loss(theirs(data["x"]), data["labels"])
+        expected.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    job = hyc.compile(Model(), data["x"], loss="mse", micro_batch=4, dp=2, lr=1e-2, optimize=0, **flags)
+    assert job.train(data, steps=3, shuffle=False).losses == pytest.approx(expected, rel=1e-5)
+
+
 def test_adapters_come_by_peft_names_or_within_the_weights(tmp_path):
     torch.manual_seed(6)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
