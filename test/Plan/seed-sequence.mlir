@@ -3,7 +3,7 @@
 // RUN: hyc-opt %s --hyc-create-mesh='dp=2 tp=2' --hyc-seed-shardings=sequence-parallel --hyc-propagate-shardings | FileCheck %s
 // RUN: hyc-opt %s --hyc-create-mesh='dp=2 tp=2' --hyc-seed-shardings=sequence-parallel --hyc-propagate-shardings --hyc-assign-stages --hyc-build-schedule --hyc-partition | FileCheck %s --check-prefix=LOCAL
 // RUN: not hyc-opt %s --hyc-create-mesh='dp=2 tp=3' --hyc-seed-shardings=sequence-parallel 2>&1 | FileCheck %s --check-prefix=UNEVEN
-// UNEVEN: sequence parallelism splits dim 1 of argument 0 over axis "tp" of size 3, but its size is 16, expected a multiple
+// UNEVEN: sequence parallelism splits dim 1 of input "x" over axis "tp" of size 3, but its size is 16, expected a multiple
 
 // CHECK: hyc.param @positions {{.*}} {dist.sharding = #dist.sharding<[{tp}, {}]>}
 hyc.param @positions : tensor<16x64xf32> from #hyc.fill<0.0 : f64>

@@ -68,6 +68,19 @@ def test_prompts_do_not_count_and_answers_do(model, tmp_path):
     assert data["input_ids"].shape == (2, 24)
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_an_array_of_rows_gives_the_tokens_that_the_same_rows_give_line_by_line(model, tmp_path, indent):
+    rows = [{"instruction": f"the {n} \u2028 [", "input": "", "output": "dog, ]"} for n in range(300)]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = json.dumps(rows, indent=indent, ensure_ascii=False)
+    (tmp_path / "array.json").write_text("\n" + text + "\n\n", encoding="utf-8-sig")
+    for name in ("lines.jsonl", "array.json"):
+        output = tmp_path / pathlib.Path(name).stem
+        done = hyc("data", tmp_path / name, "--tokenizer", model, "-o", output, "--sequence", 32)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "array.safetensors").read_bytes() == (tmp_path / "lines.safetensors").read_bytes()
+
+
 def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
     pytest.importorskip("transformers")
     safetensors = pytest.importorskip("safetensors.numpy")
@@ -104,6 +117,12 @@ def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
         ("i.jsonl", b'{"prompt": "a"}\n', 65, "i.jsonl:1: found prompt, expected text"),
         ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
         ("role.jsonl", b'{"messages": [{"who": "x"}]}\n', 65, None),
+        ("i.json", b'[\n{"text": "a"},\n\n{"txt": "a"}]', 65, "i.json:4: found txt, expected text"),
+        ("torn.json", b'[{"text": "a"},\n{"text": "b"', 65, "torn.json:2: no JSON, in an array of rows"),
+        ("ends.json", b'[{"text": "a"}\n', 65, "ends.json:2: found the end of the file behind a row"),
+        ("two.json", b'[{"text": "a"}]\n[{"text": "a"}]', 65, "two.json:2: found '\\[' behind the array of rows"),
+        ("none.json", b"[ ]\n", 65, "none.json' has no document"),
+        ("deep.json", b"[" * 100000, 65, "deep.json:1: no JSON, in an array of rows"),
         ("missing-*", None, 65, "is no file, and matches none"),
     ],
 )

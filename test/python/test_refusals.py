@@ -6,11 +6,13 @@ import re
 import subprocess
 import sys
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import hyc
+from hyc import settings
 from conftest import MODELS, SEQUENCE, make_language_model, run_python
 
 TOKENS = {"input_ids": torch.zeros(1, SEQUENCE, dtype=torch.int64)}
@@ -164,3 +166,20 @@ def test_every_flag_is_a_keyword():
     assert settings.to_arguments({"device_memory": 3 << 30}, settings.of_compile(), "x") == [
         "--device-memory=3221225472"
     ]
+
+
+def test_a_folder_that_cannot_be_written_is_said_so(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    for output in ("/proc/nowhere", tmp_path / "file" / "out"):
+        with pytest.raises(hyc.InputOutputError, match="cannot write the traced model to '.*.pt2'"):
+            hyc.compile(torch.nn.Linear(4, 2), torch.randn(2, 4), loss="mse", output=output)
+
+
+def test_numbers_of_numpy_are_numbers():
+    options = settings.of_compile()
+    given = {"tp": numpy.int64(2), "lr": numpy.float32(0.5), "weight_decay": numpy.int32(1), "momentum": 0.25}
+    assert settings.to_arguments(given, options, "hyc.compile") == [
+        "--tp=2", "--lr=0.5", "--weight-decay=1", "--momentum=0.25",
+    ]  # fmt: skip
+    with pytest.raises(hyc.UsageError, match="tp is True, expected a whole number"):
+        settings.to_arguments({"tp": True}, options, "hyc.compile")

@@ -129,3 +129,56 @@ def test_several_lengths_train_as_the_longest(tmp_path):
     assert losses_of(trainer) == pytest.approx(expected, rel=1e-5)
     manifest = json.loads((trainer.job.folder / "manifest.json").read_text())
     assert manifest["dim"]["sizes"] == [12, 14, SEQUENCE]
+
+
+@pytest.mark.parametrize(
+    "given, steps, lr_schedule, warmup",
+    [
+        ({"lr_scheduler_type": "linear", "warmup_steps": 0.25}, 20, "linear", 5),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 0.01}, 20, "cosine", 1),
+        ({"lr_scheduler_type": "cosine", "warmup_steps": 7}, 20, "cosine", 7),
+        ({"lr_scheduler_type": "constant", "warmup_steps": 7}, 20, "constant", None),
+        ({"lr_scheduler_type": "constant_with_warmup", "warmup_steps": 0.5}, 30, "constant", 15),
+        ({"lr_scheduler_type": "linear"}, 20, "linear", None),
+    ],
+)
+def test_schedules_and_warm_ups_are_those_of_the_arguments(given, steps, lr_schedule, warmup, tmp_path):
+    args = hyc.TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], **given)
+    trainer = hyc.Trainer(model=make_model("gpt2"), args=args)
+    flags, config = trainer._settings()
+    trainer._set_schedule(flags, config, steps)
+    assert (flags["lr_schedule"], flags.get("warmup_steps")) == (lr_schedule, warmup)
+    assert args.get_warmup_steps(steps) == (7 if warmup is None and "warmup_steps" in given else warmup or 0)
+
+
+def test_a_scheduler_of_a_configuration_has_the_arguments_for_what_it_leaves_open(tmp_path):
+    auto = {"warmup_min_lr": "auto", "warmup_max_lr": "auto", "warmup_num_steps": "auto", "total_num_steps": "auto"}
+    config = {"scheduler": {"type": "WarmupDecayLR", "params": auto}}
+    args = hyc.TrainingArguments(
+        output_dir=str(tmp_path), use_cpu=True, report_to=[], warmup_steps=0.1, learning_rate=3e-4, deepspeed=config
+    )
+    trainer = hyc.Trainer(model=make_model("gpt2"), args=args)
+    flags, config = trainer._settings()
+    trainer._set_schedule(flags, config, 50)
+    params = config["scheduler"]["params"]
+    assert params == {"warmup_min_lr": 0, "warmup_max_lr": 3e-4, "warmup_num_steps": 5, "total_num_steps": 50}
+    assert "lr_schedule" not in flags and "warmup_steps" not in flags
+
+
+def test_what_happens_not_within_the_training_is_told_and_the_model_saved_at_its_end(tmp_path):
+    args = hyc.TrainingArguments(
+        output_dir=str(tmp_path), per_device_train_batch_size=8, num_train_epochs=2, save_strategy="epoch",
+        logging_strategy="epoch", eval_strategy="steps", eval_steps=2, report_to=[], use_cpu=True, disable_tqdm=True,
+        warmup_steps=0.2, learning_rate=1e-3,
+    )  # fmt: skip
+    trainer = hyc.Trainer(
+        model=make_model("llama"), args=args, train_dataset=make_data(40), eval_dataset=make_data(8), data_collator=collate
+    )
+    with pytest.warns(UserWarning, match="makes no evaluation within the training, as after step 2") as told:
+        trainer.train()
+    assert len([w for w in told if "hyc.Trainer makes no checkpoint" in str(w.message)]) == 1
+    logs = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert [entry["epoch"] for entry in logs] == [1.0, 2.0]
+    saved = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "checkpoint-10")
+    for (name, a), (_, b) in zip(saved.named_parameters(), trainer.model.named_parameters()):
+        assert torch.equal(a, b), name

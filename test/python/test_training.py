@@ -82,6 +82,167 @@ def test_plan_memory_and_report_are_those_of_the_folder(compiled):
     assert "4 ranks" in job._repr_html_() and "srcdoc" in job._repr_html_()
 
 
+def test_of_several_sizes_each_trains_and_the_plan_is_that_of_the_largest():
+    tokens = tokens_of(8)
+    job = hyc.compile(
+        make_language_model(),
+        {"input_ids": tokens[:1]},
+        loss="causal_lm",
+        ranks=[1, 2],
+        tp=1,
+        pp=1,
+        global_batch=4,
+        lr=1e-2,
+        optimize=0,
+    )
+    assert (job.plan.ranks, job.plan.global_batch) == (2, 4)
+    assert len(job.memory.stages) == 1 and "2 ranks" in str(job.plan) and job.report.step_ms > 0
+    theirs = make_language_model()
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0)
+    expected = train_by_torch(theirs, optimizer, [tokens[:4], tokens[4:]], causal_loss)
+    for ranks in (None, 1, 2):
+        losses = job.train({"input_ids": tokens}, steps=2, shuffle=False, ranks=ranks).losses
+        assert losses == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "dtype, tolerance", [(torch.float64, 1e-6), (torch.bfloat16, 2e-2), (torch.float16, 2e-3)], ids=str
+)
+def test_a_model_of_another_type_trains_as_the_f32_model_of_its_weights(dtype, tolerance):
+    def make():
+        torch.manual_seed(8)
+        layers = torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3)
+        return torch.nn.Sequential(*layers).to(dtype)
+
+    data = {"input": torch.randn(8, 6).to(dtype), "labels": torch.randn(8, 3)}
+    model, theirs = make(), make().float()
+    job = hyc.compile(model, data["input"], loss="mse", micro_batch=4, dp=2, lr=1e-2, optimize=0)
+    run = job.train(data, steps=4, shuffle=False)
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0)
+    expected = []
+    for _ in range(4):
+        loss = torch.nn.functional.mse_loss(theirs(data["input"].float()), data["labels"])
+        expected.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert run.losses == pytest.approx(expected, rel=1e-5)
+    assert any(f"parameters are {'bf16' if dtype == torch.bfloat16 else 'f'}" in note for note in job.notes)
+    model.load_state_dict(run.state_dict())
+    for (name, ours), theirs_ in zip(model.named_parameters(), theirs.parameters()):
+        assert ours.dtype == dtype and (ours.float() - theirs_).abs().max() < tolerance, name
+
+
+@pytest.mark.parametrize("dp", [1, 2])
+def test_inputs_of_truth_values_bytes_and_16_bits_are_read(dp):
+    torch.manual_seed(9)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+
+        def forward(self, mask, pixels, counts, halves, ids):
+            x = pixels.float() / 255 + counts.float() / 1000 + halves.float() + ids.float() / 7
+            return self.linear(torch.where(mask, x, -x))
+
+    data = {
+        "mask": torch.rand(4, 3) > 0.5,
+        "pixels": torch.randint(0, 256, (4, 3), dtype=torch.uint8),
+        "counts": torch.randint(-3000, 3000, (4, 3), dtype=torch.int16),
+        "halves": torch.randn(4, 3).half(),
+        "ids": torch.randint(0, 9, (4, 3), dtype=torch.int32),
+    }
+    model, labels = Model(), torch.randn(4, 2)
+    job = hyc.compile(model, data, loss="mse", micro_batch=4 // dp, dp=dp, optimize=0)
+    with torch.no_grad():
+        expected = torch.nn.functional.mse_loss(model(**data), labels).item()
+    assert job.train({**data, "labels": labels}, steps=1, shuffle=False).losses == pytest.approx([expected], rel=1e-5)
+
+
+@pytest.mark.parametrize("flags", [{}, {"offload_param": "cpu", "offload_optimizer": "cpu", "zero": 3}], ids=str)
+def test_a_module_that_is_called_again_trains_wherever_its_parameters_are(flags):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(10)
+            self.again, self.norm, self.last = torch.nn.Linear(6, 6), torch.nn.LayerNorm(6), torch.nn.Linear(6, 2)
+
+        def forward(self, x):
+            for _ in range(3):
+                x = x + self.norm(torch.tanh(self.again(x)))
+            return self.last(x)
+
+    data = {"x": torch.randn(8, 6), "labels": torch.randn(8, 2)}
+    theirs = Model()
+    optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0)
+    expected = []
+    for _ in range(3):
+        loss = torch.nn.functional.mse_loss(theirs(data["x"]), data["labels"])
+        expected.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    job = hyc.compile(Model(), data["x"], loss="mse", micro_batch=4, dp=2, lr=1e-2, optimize=0, **flags)
+    assert job.train(data, steps=3, shuffle=False).losses == pytest.approx(expected, rel=1e-5)
+
+
+def test_adapters_come_by_peft_names_or_within_the_weights(tmp_path):
+    torch.manual_seed(6)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    data = {"input": torch.randn(8, 6), "labels": torch.randn(8, 3)}
+    job = hyc.compile(model, data["input"], loss="mse", lora="rank=2,alpha=4,targets=0", micro_batch=8, lr=1e-2, optimize=0)
+    adapter = job.train(data, steps=3, shuffle=False, save_weights=str(tmp_path / "adapter")).state_dict()
+    run = job.train(data, steps=3, shuffle=False, merge=True)
+    a, b = (next(value for name, value in adapter.items() if part in name) for part in ("lora_A", "lora_B"))
+    assert len(adapter) == 2 and a.shape == (2, 6) and b.abs().max() > 0
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    model.load_state_dict(run.state_dict())
+    assert torch.allclose(model[0].weight, before["0.weight"] + 2 * b @ a, atol=1e-6)
+    assert all(torch.equal(model.state_dict()[name], before[name]) for name in before if name != "0.weight")
+
+
+@pytest.mark.parametrize("loss", ["parts.0", "parts.1.total", "extra"])
+def test_an_output_has_the_keys_that_forward_returns_it_by(loss):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(4)
+            self.linear = torch.nn.Linear(4, 2)
+
+        def forward(self, x, wanted):
+            error = self.linear(x) - wanted
+            first, total, extra = error.square().mean(), error.abs().sum(), error.square().sum()
+            return {"nothing": None, "parts": [first, {"total": total}], "errors": {}, "extra": extra}
+
+    data = {"x": torch.randn(4, 4), "wanted": torch.randn(4, 2)}
+    job = hyc.compile(Model(), data, loss=loss, micro_batch=4, optimize=0)
+    result = Model()(**data)
+    expected = {"parts.0": result["parts"][0], "parts.1.total": result["parts"][1]["total"], "extra": result["extra"]}
+    assert job.train(data, steps=1, shuffle=False).losses == pytest.approx([expected[loss].item()], rel=1e-5)
+
+
+def test_parameters_that_forward_does_not_use_come_back_as_they_were():
+    torch.manual_seed(3)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = torch.nn.Linear(4, 2), torch.nn.Linear(3, 3)
+            self.frozen = torch.nn.Linear(4, 4).requires_grad_(False)
+
+        def forward(self, x):
+            return self.used(self.frozen(x))
+
+    model, data = Model(), {"x": torch.randn(4, 4), "labels": torch.randn(4, 2)}
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    job = hyc.compile(model, {"x": data["x"]}, loss="mse", micro_batch=4, optimize=0)
+    state = job.train(data, steps=2).state_dict()
+    model.load_state_dict(state)
+    for name, tensor in before.items():
+        assert torch.equal(state[name], tensor) == (not name.startswith("used")), name
+
+
 def test_shuffles_by_seed_unless_told_not_to(compiled):
     _, job = compiled
     data = {"input_ids": tokens_of(16)}

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
+#include "base/command_line.h"
+
 namespace hycbench {
 namespace {
 
@@ -116,7 +118,7 @@ Result<CommandLine> parseCommandLine(int argc, char** argv) {
     line.help = app.help();
     return line;
   } catch (const CLI::ParseError& error) {
-    return hycrt::usageError(std::string(error.what()) + "; --help tells what is expected");
+    return hycrt::refuseCommandLine(app, error);
   }
   HYCRT_RETURN_IF_ERROR(takeTexts(texts, &options));
   HYCRT_RETURN_IF_ERROR(takeTarget(texts.target, texts, &options));

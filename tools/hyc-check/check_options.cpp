@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/command_line.h"
+
 namespace hyccheck {
 namespace {
 
@@ -74,7 +76,7 @@ Result<CommandLine> parseCommandLine(int argc, char **argv) {
     line.help = app.help();
     return line;
   } catch (const CLI::ParseError &error) {
-    return hycrt::usageError(std::string(error.what()) + "; --help tells what is expected");
+    return hycrt::refuseCommandLine(app, error);
   }
   HYCRT_RETURN_IF_ERROR(takeTexts(texts, &options));
   HYCRT_RETURN_IF_ERROR(checkTogether(options));

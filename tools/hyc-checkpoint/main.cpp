@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "base/command_line.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/export.h"
 #include "checkpoint/torch/export_torch.h"
@@ -206,7 +207,8 @@ CLI::App *addExport(CLI::App *app, std::string *path, ExportOptions *options) {
           "--format", options->format,
           "huggingface: weights, for transformers; dcp: all states, for torch.distributed.checkpoint; deepspeed: "
           "all states, as a universal checkpoint")
-      ->transform(CLI::CheckedTransformer(formats));
+      ->transform(CLI::CheckedTransformer(formats).description(""))
+      ->option_text("huggingface|dcp|deepspeed");
   exports->add_option("--config", options->config, "The model's config.json, which is copied into the folder");
   exports->add_flag("--states", options->takesStates, "Write what the optimizer keeps, too");
   exports->add_flag("--steps-as-tensors", options->hasTensorSteps,
@@ -251,7 +253,7 @@ int main(int argc, char **argv) {
     std::fputs((chosen.empty() ? app.help() : chosen[0]->help()).c_str(), stdout);
     return finish({});
   } catch (const CLI::ParseError &error) {
-    return fail(hycrt::usageError(std::string(error.what()) + "; --help tells what is expected"));
+    return fail(hycrt::refuseCommandLine(app, error));
   }
   if (lists->parsed())
     return finish(list(path));

@@ -1,6 +1,9 @@
 // One cl::opt a row.
 #include "Flags.h"
 
+#include "hyc/Support/DriverError.h"
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace llvm;
 using namespace hyc;
 
@@ -10,44 +13,74 @@ static std::string helpOf(const SettingRow &row) {
   return row.help.str() + (shown.empty() ? "" : " [" + shown + "]");
 }
 
+static bool parseWord(StringRef text, bool &value) {
+  std::optional<bool> known = StringSwitch<std::optional<bool>>(text)
+                                  .Cases({"", "on", "true", "1"}, true)
+                                  .Cases({"off", "false", "0"}, false)
+                                  .Default(std::nullopt);
+  value = known.value_or(false);
+  return known.has_value();
+}
+static bool parseWord(StringRef text, int64_t &value) { return !text.getAsInteger(10, value); }
+static bool parseWord(StringRef text, double &value) { return !text.getAsDouble(value); }
+static bool parseWord(StringRef text, std::string &value) {
+  value = text.str();
+  return true;
+}
+
+static StringRef kindOf(bool) { return "on or off"; }
+static StringRef kindOf(int64_t) { return "a whole number"; }
+static StringRef kindOf(double) { return "a number"; }
+static StringRef kindOf(const std::string &) { return "text"; }
+
 namespace {
-/// The parser for one type of setting, as the type of its value decides.
-struct OptionMaker {
+/// The value of one type of setting from words of the command line, as the type of its value decides. LLVM takes flags
+/// as text, and the words are read here, so that one that cannot be read is refused as one out of range is.
+struct ValueReader {
   const SettingRow &row;
-  cl::OptionCategory &category;
-  StringRef help;
-  std::unique_ptr<cl::Option> option;
-  std::function<SettingValue()> value;
+  ArrayRef<std::string> words;
+  std::string &complaint; ///< of the first word that cannot be read
 
-  template <typename T> void makeOne() {
-    auto made =
-        std::make_unique<cl::opt<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
-    value = [flag = made.get()] { return SettingValue(static_cast<T>(flag->getValue())); };
-    option = std::move(made);
+  template <typename T> bool read(StringRef word, T &value) {
+    if (parseWord(word, value))
+      return true;
+    std::string range = describe(row.range);
+    complaint =
+        ("--" + row.flag + " is \"" + word + "\", expected " + (range.empty() ? kindOf(value).str() : range)).str();
+    return false;
   }
-  template <typename T> void makeList() {
-    auto made =
-        std::make_unique<cl::list<T>>(row.flag, cl::value_desc(row.valueName), cl::desc(help), cl::cat(category));
-    if (row.isSplitAtCommas)
-      made->setMiscFlag(cl::CommaSeparated);
-    value = [flag = made.get()] { return SettingValue(std::vector<T>(flag->begin(), flag->end())); };
-    option = std::move(made);
+  template <typename T> SettingValue one() {
+    T value{};
+    read(words.back(), value);
+    return value;
+  }
+  template <typename T> SettingValue list() {
+    std::vector<T> values;
+    for (StringRef word : words)
+      if (!read(word, values.emplace_back()))
+        break;
+    return values;
   }
 
-  void operator()(bool) { makeOne<bool>(); }
-  void operator()(int64_t) { makeOne<int64_t>(); }
-  void operator()(double) { makeOne<double>(); }
-  void operator()(const std::string &) { makeOne<std::string>(); }
-  void operator()(const std::array<double, 2> &) { llvm_unreachable("no flag takes a pair"); }
-  void operator()(const std::vector<int64_t> &) { makeList<int64_t>(); }
-  void operator()(const std::vector<std::string> &) { makeList<std::string>(); }
+  SettingValue operator()(bool) { return one<bool>(); }
+  SettingValue operator()(int64_t) { return one<int64_t>(); }
+  SettingValue operator()(double) { return one<double>(); }
+  SettingValue operator()(const std::string &) { return one<std::string>(); }
+  SettingValue operator()(const std::array<double, 2> &) { llvm_unreachable("no flag takes a pair"); }
+  SettingValue operator()(const std::vector<int64_t> &) { return list<int64_t>(); }
+  SettingValue operator()(const std::vector<std::string> &) { return list<std::string>(); }
 };
 } // namespace
 
 Flags::Flag Flags::make(const SettingRow &row) {
-  OptionMaker maker{row, *categories.at(row.category), helps.emplace_back(helpOf(row)), nullptr, nullptr};
-  std::visit(maker, valueOf(row.in(CompileOptions())));
-  return {&row, std::move(maker.option), std::move(maker.value)};
+  SettingValue like = valueOf(row.in(CompileOptions()));
+  bool isSwitch = std::holds_alternative<bool>(like), isSplit = row.isSplitAtCommas;
+  auto words = std::make_unique<cl::list<std::string>>(
+      row.flag, cl::value_desc(isSwitch ? "on|off" : row.valueName), cl::desc(helps.emplace_back(helpOf(row))),
+      cl::cat(*categories.at(row.category)), isSwitch ? cl::ValueOptional : cl::ValueRequired);
+  if (isSplit)
+    words->setMiscFlag(cl::CommaSeparated);
+  return {&row, std::move(words)};
 }
 
 Flags::Flags()
@@ -94,11 +127,19 @@ hyc::RelayoutRequest Flags::relayoutRequest() const {
   return request;
 }
 
-CompileOptions Flags::read() const {
+llvm::Expected<CompileOptions> Flags::read() const {
   CompileOptions options;
   options.input = *input;
-  for (const Flag &flag : flags)
-    if (flag.option->getNumOccurrences())
-      offerTo(flag.row->in(options), flag.value(), Origin::Flag, "--" + flag.row->flag.str());
+  std::string complaint;
+  for (const Flag &flag : flags) {
+    if (!flag.words->getNumOccurrences())
+      continue;
+    const std::vector<std::string> words(flag.words->begin(), flag.words->end());
+    ValueReader reader{*flag.row, words, complaint};
+    SettingValue value = std::visit(reader, valueOf(flag.row->in(options)));
+    if (!complaint.empty())
+      return usageError(complaint);
+    offerTo(flag.row->in(options), value, Origin::Flag, "--" + flag.row->flag.str());
+  }
   return options;
 }

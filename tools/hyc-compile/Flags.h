@@ -16,7 +16,8 @@ public:
   Flags();
 
   /// Flags that were not typed stay open: the plan file or the model may say them.
-  hyc::CompileOptions read() const;
+  /// The error names the first value that cannot be read.
+  llvm::Expected<hyc::CompileOptions> read() const;
 
   /// The plan that the model's place names the other of; empty: nothing is compared.
   const std::string &compared() const { return compare; }
@@ -31,8 +32,7 @@ public:
 private:
   struct Flag {
     const hyc::SettingRow *row;
-    std::unique_ptr<llvm::cl::Option> option;
-    std::function<hyc::SettingValue()> value;
+    std::unique_ptr<llvm::cl::list<std::string>> words; ///< as they were typed
   };
   Flag make(const hyc::SettingRow &row);
 

@@ -5,7 +5,9 @@
 #include "hyc/Driver/Interruption.h"
 #include "hyc/Plan/SettingsJson.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -34,6 +36,22 @@ static std::string describeUsage(StringRef said) {
   if (first.starts_with("Too many positional"))
     return text + "more than one model is given, expected one\n";
   return text + first.str() + "\n";
+}
+
+/// Whether a word is a flag that takes the next one as its value.
+static bool wantsValue(StringRef word) {
+  if (!word.consume_front("--") && !word.consume_front("-"))
+    return false;
+  auto found = cl::getRegisteredOptions().find(word);
+  return found != cl::getRegisteredOptions().end() && found->second->getValueExpectedFlag() == cl::ValueRequired;
+}
+
+/// A flag at the end that has no value behind it, of which LLVM would speak by itself; else nothing.
+static StringRef flagWithoutValue(ArrayRef<const char *> words) {
+  bool wants = false;
+  for (StringRef word : words)
+    wants = !wants && wantsValue(word);
+  return wants ? words.back() : "";
 }
 
 /// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help,
@@ -146,8 +164,14 @@ int main(int argc, char **argv) {
   InitLLVM initialize(argc, argv);
   install_fatal_error_handler(endFatally);
   dropLibraryOptions();
+  cl::SetVersionPrinter(
+      [](raw_ostream &os) { os << "hyc-compile " HYC_VERSION ", with MLIR " LLVM_VERSION_STRING "\n"; });
   Flags flags;
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
+  if (StringRef flag = flagWithoutValue(ArrayRef<const char *>(argv, argc).drop_front()); !flag.empty()) {
+    errs() << "hyc-compile: error: " << flag << " has no value, expected one behind it\n";
+    return usage;
+  }
   std::string wrong;
   raw_string_ostream said(wrong);
   if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &said)) {
@@ -163,7 +187,12 @@ int main(int argc, char **argv) {
     outs() << hyc::writeSettingsJson();
     return 0;
   }
-  hyc::CompileOptions options = flags.read();
+  Expected<hyc::CompileOptions> read = flags.read();
+  if (!read) {
+    errs() << "hyc-compile: error: " << toString(read.takeError()) << "\n";
+    return usage;
+  }
+  const hyc::CompileOptions &options = *read;
   if (!flags.compared().empty() && options.input.empty()) {
     errs() << "hyc-compile: error: --compare has one plan, expected two: --compare A/plan.json B/plan.json\n";
     return usage;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "agent.h"
+#include "base/launchers.h"
 #include "copy_hosts.h"
 #include "folder_copy.h"
 #include "host_launcher.h"
@@ -54,6 +55,17 @@ Status checkHosts(const hycrt::RunOptions& options) {
   return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
 }
 
+// Each process of a launcher would start all ranks. A batch script of Slurm's is not one of its tasks.
+void warnOfLauncher() {
+  const Result<hycrt::Launch> launch = hycrt::readLaunch(/*mayBeAlone=*/false);
+  if (!launch.ok() || launch->worldSize < 2 || hycrt::isSlurm(*launch)) return;
+  std::fprintf(
+      stderr,
+      "hyc-run: warning: %s is %d of %d (%s), so that %d of hyc-run would each start all ranks of a job of their "
+      "own; give --as-rank, and each becomes one rank of one job\n",
+      launch->launcher->rank, launch->rank, launch->worldSize, launch->launcher->name, launch->worldSize);
+}
+
 Result<int> launch(hycrt::RunOptions options) {
   HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
@@ -63,6 +75,7 @@ Result<int> launch(hycrt::RunOptions options) {
         "--replan-after and --as-rank are given, and it is hyc-run that looks for a layout; leave one out");
   }
   if (options.asRank) return hycrun::becomeRank(options, *sizes);
+  warnOfLauncher();
   const Result<std::string> folder = hycrun::folderFor(options, *sizes, {});
   if (!folder.ok()) return folder.status();
   Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);

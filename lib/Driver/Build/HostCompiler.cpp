@@ -1,6 +1,8 @@
 // Runs the host's compiler and its linker.
 #include "Build/HostCompiler.h"
 
+#include "Build/MemoryFile.h"
+
 #include "Build/ObjectCache.h"
 #include "hyc/Driver/Interruption.h"
 #include "hyc/Support/DriverError.h"
@@ -39,9 +41,10 @@ static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
           "-w"};
 }
 
-/// Runs `command` without a shell, its output in `logPath`; the failure quotes the beginning of that.
-static Error run(const ProcessGroup &group, ArrayRef<std::string> command, const std::string &logPath, StringRef what) {
-  Expected<pid_t> pid = group.start(command, logPath);
+/// Runs `command` without a shell; the failure quotes the beginning of what it says.
+static Error run(const ProcessGroup &group, ArrayRef<std::string> command, StringRef what) {
+  const MemoryFile log;
+  Expected<pid_t> pid = group.start(command, log.getPath());
   if (!pid)
     return makeError(ExitCode::Unavailable,
                      "cannot start the host compiler '" + command.front() + "': " + toString(pid.takeError()));
@@ -53,11 +56,14 @@ static Error run(const ProcessGroup &group, ArrayRef<std::string> command, const
   Interruption::forgetChild(process.Pid);
   if (ended.ReturnCode == 0)
     return Error::success();
-  auto log = MemoryBuffer::getFile(logPath);
-  std::string output = log ? (*log)->getBuffer().take_front(4000).str() : std::string();
-  ExitCode code = StringRef(output).contains("No space left on device") ? ExitCode::Io : ExitCode::Internal;
+  const std::string output = log.read(4000);
+  SmallVector<StringRef> lines;
+  StringRef(output).split(lines, '\n');
+  for (StringRef line : lines)
+    if (line.contains("No space left on device"))
+      return makeError(ExitCode::Io, "the host compiler has no room for " + what + ": " + line);
   std::string why = ended.ReturnCode < 0 ? problem : "status " + std::to_string(ended.ReturnCode);
-  return makeError(code, "the host compiler failed on " + what + " (" + why + "):\n" + output);
+  return makeError(ExitCode::Internal, "the host compiler failed on " + what + " (" + why + "):\n" + output);
 }
 
 std::string HostCompiler::objectOf(StringRef source) const {
@@ -108,7 +114,7 @@ Error HostCompiler::compile(StringRef source) {
   std::string key = hashParts({environmentHash, source, architectures, (*text)->getBuffer()});
   if (cache.fetch(key, object))
     return Error::success();
-  if (Error error = run(group, command, object + ".log", source))
+  if (Error error = run(group, command, source))
     return error;
   cache.store(key, object);
   return Error::success();
@@ -180,7 +186,7 @@ Error HostCompiler::link(const ExecutableJob &job) {
       if (StringRef(library).contains(".so"))
         command.push_back("-Wl,-rpath," + sys::path::parent_path(library).str());
   append_range(command, toolchain.linkFlags);
-  return run(group, command, job.output + ".log", "linking " + sys::path::filename(job.output).str());
+  return run(group, command, "linking " + sys::path::filename(job.output).str());
 }
 
 /// Another version of a compiler is another file, also where a link of the same name leads to it.
@@ -212,11 +218,9 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
       hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
   if (Error error = compileAll(ordered))
     return error;
-  for (const ExecutableJob &job : jobs) {
+  for (const ExecutableJob &job : jobs)
     if (Error error = link(job))
       return error;
-    sys::fs::remove(job.output + ".log");
-  }
   cache.prune(kCacheBytes);
   return Error::success();
 }

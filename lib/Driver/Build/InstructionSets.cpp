@@ -1,12 +1,10 @@
 // Compilers tell of each instruction set that they may use by a macro.
 #include "Build/InstructionSets.h"
 
+#include "Build/MemoryFile.h"
+
 #include "hyc/Support/DriverError.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
@@ -85,22 +83,12 @@ static StringSet<> macrosOf(StringRef text) {
   return macros;
 }
 
-static std::string contentsOf(StringRef path) {
-  auto text = MemoryBuffer::getFile(path);
-  return text ? (*text)->getBuffer().str() : "";
-}
-
 Expected<std::vector<std::string>> hyc::instructionsOf(const Toolchain &toolchain) {
-  SmallString<128> told, log;
-  if (std::error_code error = sys::fs::createTemporaryFile("hyc-macros", "h", told))
-    return ioError("cannot create a temporary file", error);
-  FileRemover removesTold(told);
-  if (std::error_code error = sys::fs::createTemporaryFile("hyc-macros", "log", log))
-    return ioError("cannot create a temporary file", error);
-  FileRemover removesLog(log);
+  constexpr size_t kMostMacros = 1 << 20, kMostSaid = 1000;
+  const MemoryFile told, log;
   const std::string march = "-march=" + toolchain.march;
   const StringRef arguments[] = {toolchain.compiler, march, "-dM", "-E", "-x", "c++", "/dev/null"};
-  const std::optional<StringRef> redirects[] = {StringRef(""), told.str(), log.str()};
+  const std::optional<StringRef> redirects[] = {StringRef(""), told.getPath(), log.getPath()};
   std::string problem;
   int status = sys::ExecuteAndWait(toolchain.compiler, arguments, std::nullopt, redirects, 0, 0, &problem);
   if (status < 0)
@@ -110,8 +98,8 @@ Expected<std::vector<std::string>> hyc::instructionsOf(const Toolchain &toolchai
                                           "\", which the host compiler does not take; expected native, or a CPU that "
                                           "it names, as in x86-64-v3; " +
                                           sys::path::filename(toolchain.compiler).str() + " says:\n" +
-                                          StringRef(contentsOf(log)).take_front(1000).rtrim().str());
-  const StringSet<> macros = macrosOf(contentsOf(told));
+                                          StringRef(log.read(kMostSaid)).rtrim().str());
+  const StringSet<> macros = macrosOf(told.read(kMostMacros));
   std::vector<std::string> names;
   for (const InstructionSet &set : kSets)
     if (macros.contains(set.macro))

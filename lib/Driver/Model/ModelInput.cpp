@@ -1,6 +1,8 @@
 // Import, and the equation between the model's batch and the command line.
 #include "Model/ModelInput.h"
 
+#include "Model/ModelTypes.h"
+
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Driver/OptionChecks.h"
@@ -99,6 +101,10 @@ static Expected<OwningOpRef<ModuleOp>> importModel(MLIRContext &context, const D
   }
   if (failed(module))
     return diagnostics.failure(ExitCode::Data);
+  if (std::string types = computeInF32(**module); !types.empty() && names) // told once, and not of its evaluation again
+    emitRemark((*module)->getLoc()) << "parameters are " << types
+                                    << ", of which hyc keeps f32, and computes in what --precision says";
+  readByTypesOfData(**module);
   return std::move(*module);
 }
 

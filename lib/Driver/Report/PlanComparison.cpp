@@ -131,12 +131,12 @@ static Error readOutcome(const JsonObjectReader &root, Outcome &outcome) {
 
 /// The whole of a plan's file, whose keys and values readPlan has held to the table of settings.
 static Expected<Decisions> readDecisions(const std::string &path) {
-  Expected<Plan> plan = readPlan(path);
-  if (!plan)
-    return plan.takeError();
   Expected<std::string> text = readTextFile("compare", path, kMostBytes);
   if (!text)
     return text.takeError();
+  Expected<Plan> plan = readPlan(path);
+  if (!plan)
+    return plan.takeError();
   Expected<JsonValue> file = parseJson(*text, path);
   if (!file)
     return asDataError(file.takeError());

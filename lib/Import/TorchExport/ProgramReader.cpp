@@ -264,28 +264,46 @@ Error ProgramReader::readInputs(const JsonValue &signature) {
   return Error::success();
 }
 
-/// The names in the out_spec's context, such as ["logits"], where there is one for each output.
+/// The keys of one level of what forward returns, where that is a dict; nothing of a list.
+static std::vector<std::string> keysOf(const JsonValue &spec, size_t children) {
+  std::vector<std::string> keys;
+  auto context = parseJson(textOf(spec, "context"), "context");
+  if (!context)
+    llvm::consumeError(context.takeError());
+  else if (const std::vector<JsonValue> *list = context->getArray(); list && list->size() == children)
+    for (const JsonValue &key : *list)
+      keys.push_back(key.getString().value_or("").str());
+  return keys;
+}
+
+/// The path to each leaf of what forward returns, as "logits" or "hidden.0".
+static void nameLeaves(const JsonValue &spec, const std::string &path, std::vector<std::string> &names) {
+  if (textOf(spec, "type").empty()) {
+    names.push_back(path);
+    return;
+  }
+  const std::vector<JsonValue> &children = arrayOf(spec, "children_spec");
+  std::vector<std::string> keys = keysOf(spec, children.size());
+  for (auto [index, child] : llvm::enumerate(children)) {
+    std::string key = keys.empty() ? std::to_string(index) : keys[index];
+    nameLeaves(child, path.empty() ? key : path + "." + key, names);
+  }
+}
+
+/// What forward calls each of its results, such as ["logits"] of a dict; nothing where it returns a tensor, or several
+/// in a tuple.
 static std::vector<std::string> outputNames(const JsonValue &module) {
   const std::vector<JsonValue> &calls = arrayOf(module, "module_call_graph");
   const JsonValue *signature = calls.empty() ? nullptr : calls.front().get("signature");
-  StringRef spec = signature ? textOf(*signature, "out_spec") : "";
   std::vector<std::string> names;
-  auto json = parseJson(spec, "out_spec");
+  auto json = parseJson(signature ? textOf(*signature, "out_spec") : "", "out_spec");
   if (!json) {
     llvm::consumeError(json.takeError());
     return names;
   }
   const std::vector<JsonValue> *root = json->getArray();
-  if (!root || root->size() != 2)
-    return names;
-  auto context = parseJson(textOf((*root)[1], "context"), "context");
-  if (!context) {
-    llvm::consumeError(context.takeError());
-    return names;
-  }
-  if (const std::vector<JsonValue> *list = context->getArray())
-    for (const JsonValue &name : *list)
-      names.push_back(name.getString().value_or("").str());
+  if (root && root->size() == 2 && !keysOf((*root)[1], arrayOf((*root)[1], "children_spec").size()).empty())
+    nameLeaves((*root)[1], "", names);
   return names;
 }
 
@@ -308,8 +326,7 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
     if (member.key != "user_output" && member.key != "loss_output")
       return fail("the model writes '" + tensorName(member.value) + "' (" + member.key +
                   ") when it runs; hyc reads models that write nothing but their buffers");
-    if (StringRef name = tensorName(member.value); !name.empty())
-      found.push_back(name.str());
+    found.push_back(tensorName(member.value).str()); // empty: a number, or nothing
   }
   std::vector<std::string> names = outputNames(module);
   llvm::StringSet<> distinct;
@@ -318,11 +335,13 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
                });
   llvm::StringMap<int> times; // that one value is given
   for (auto [index, name] : llvm::enumerate(found)) {
+    if (name.empty())
+      continue;
     int before = times[name]++;
     std::string own = before == 0 ? name : name + "." + std::to_string(before + 1);
     program.outputs.push_back({name, named ? names[index] : own});
   }
-  return found.empty() ? fail("the model has no output that is a tensor") : Error::success();
+  return program.outputs.empty() ? fail("the model has no output that is a tensor") : Error::success();
 }
 
 //===----------------------------------------------------------------------===//

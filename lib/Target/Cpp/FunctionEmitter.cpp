@@ -302,6 +302,10 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   auto first = cast<rank::InvokeOp>(invokes.front());
   std::string function = camelCase(first.getCallee()), type = function;
   type[0] = llvm::toUpper(type[0]);
+  if (first.getArguments().empty()) { // layers that are one module called again, of which nothing differs
+    body << "  for (int layer = 0; layer < " << invokes.size() << "; ++layer) " << function << "(ctx, call);\n";
+    return;
+  }
   body << "  static constexpr " << type << " k" << type << "[] = {\n";
   for (Operation *op : invokes) {
     if (auto id = op->getAttrOfType<StringAttr>("id"))

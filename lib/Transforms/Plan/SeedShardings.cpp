@@ -16,6 +16,12 @@ namespace hyc {
 using namespace mlir;
 using namespace hyc;
 
+/// As the user knows it: input "x".
+static std::string describeInput(FuncOp func, unsigned index) {
+  auto name = func.getArgAttrOfType<StringAttr>(index, "hyc.input");
+  return name ? "input \"" + name.str() + "\"" : "argument " + std::to_string(index);
+}
+
 namespace {
 
 /// Why a class may be split over the tensor axes, in order of preference.
@@ -263,9 +269,9 @@ private:
       if (splitsOverTensorAxes(sharding) || !sharding.getDims()[1].empty() || given.contains(cls))
         continue;
       if (int64_t size = classes.getSize(cls); size % ranks != 0)
-        return func.emitError("sequence parallelism splits dim 1 of argument ")
-               << index << " over " << describe(tensor) << " of size " << ranks << ", but its size is "
-               << type.getDimSize(1)
+        return func.emitError("sequence parallelism splits dim 1 of ")
+               << describeInput(func, index) << " over " << describe(tensor) << " of size " << ranks
+               << ", but its size is " << type.getDimSize(1)
                << (size == type.getDimSize(1) ? "" : ", reshaped to dimensions that do not divide alike")
                << ", expected a multiple";
       found = true;

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import datasets, settings, tools, tracing, weights
-from .errors import UsageError
-from .plan import Memory, Plan, Report
+from .errors import InputOutputError, UsageError
+from .plan import Memory, Plan, Report, programs_in
 from .run import Run, Step, launch, temporary_folder
 from .wandb_log import WandbLog
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """A compiled model: a folder of programs, one a pipeline stage, with all that was decided about them."""
+    """A compiled model: a folder of programs, one a pipeline stage, with all that was decided about them.
+
+    Of several sizes (ranks=[8, 4]) plan, memory and report are those of the largest.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Job:
         keeps: object = None,
     ) -> None:
         self.folder = folder
+        self._programs = programs_in(folder)
         self.inputs = inputs
         self.output = output  # what hyc-compile printed
         self.notes = notes  # what it remarked
@@ -42,21 +46,21 @@ class Job:
     @functools.cached_property
     def plan(self) -> Plan:
         """Every decision."""
-        return Plan.read(self.folder)
+        return Plan.read(self._programs)
 
     @functools.cached_property
     def memory(self) -> Memory:
         """Every byte that ranks will have."""
-        return Memory.read(self.folder)
+        return Memory.read(self._programs)
 
     @functools.cached_property
     def report(self) -> Report:
         """Every exchange with its cause."""
-        return Report.read(self.folder)
+        return Report.read(self._programs)
 
     @functools.cached_property
     def _manifest(self) -> dict[str, Any]:
-        manifest: dict[str, Any] = json.loads((self.folder / "manifest.json").read_text())
+        manifest: dict[str, Any] = json.loads((self._programs / "manifest.json").read_text())
         return manifest
 
     def train(
@@ -95,7 +99,9 @@ class Job:
         finally:
             if log:
                 log.finish(failed)
-        return Run(done, output, _file_of(keywords.get("save_weights")) if trains else None, self._names, keeps)
+        adapts = "adapter" in self._manifest and not keywords.get("merge")
+        file = _file_of(keywords.get("save_weights"), adapts) if trains else None
+        return Run(done, output, file, None if adapts else self._names, keeps)
 
     def _described(self, steps: int) -> dict[str, Any]:
         """What a board shows of the run beside its metrics."""
@@ -124,10 +130,10 @@ class Job:
         return f"<p>{html.escape(repr(self))}</p>{self.plan._repr_html_()}"
 
 
-def _file_of(saved: Any) -> pathlib.Path:
+def _file_of(saved: Any, adapts: bool) -> pathlib.Path:
     """The file that --save-weights writes: the name itself, or one in the folder of that name."""
     path = pathlib.Path(saved)
-    return path if path.suffix == ".safetensors" else path / "model.safetensors"
+    return path if path.suffix == ".safetensors" else path / f"{'adapter_model' if adapts else 'model'}.safetensors"
 
 
 def _config_argument(config: Any, folder: pathlib.Path) -> list[str]:
@@ -185,7 +191,10 @@ def compile(
         archive = (
             folder.with_name(folder.name + ".pt2") if output is not None else scratch / f"{type(model).__name__}.pt2"
         )
-        archive.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            archive.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputOutputError(f"cannot write the traced model to '{archive}': {error.strerror}") from error
         if lengths is not None and keywords.get("dim") is not None:
             raise UsageError("lengths and dim are given, expected one of them: lengths says what sizes the dimension of samples has")
         # Said wrong, settings cost no export.

@@ -23,6 +23,15 @@ def _read_json(path: pathlib.Path) -> dict[str, Any]:
     return value
 
 
+def programs_in(folder: pathlib.Path) -> pathlib.Path:
+    """Where the plan and the programs lie: in the folder itself, or, of several sizes, in that of the largest, which hyc-run
+    takes where nothing says otherwise."""
+    if (folder / "plan.json").exists():
+        return folder
+    sizes = {int(each.name[6:]): each for each in folder.glob("ranks-*") if each.name[6:].isdigit()}
+    return sizes[max(sizes)] if sizes else folder
+
+
 def _page(path: pathlib.Path, otherwise: str) -> str:
     """A page of its own within a notebook's cell."""
     try:

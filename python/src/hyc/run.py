@@ -93,7 +93,9 @@ class Run:
         return [step.loss for step in self.steps]
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The trained parameters and buffers, whole, under the module's own names: `model.load_state_dict` takes it."""
+        """The trained parameters and buffers, whole, under the module's own names: `model.load_state_dict` takes it.
+
+        Of a job with adapters (lora=…) theirs alone, under peft's names, unless it was trained with merge=True."""
         if self._file is None:
             raise DataError("the run has evaluated and trained nothing: it leaves no weights")
         return weights.load(self._file, self._names)

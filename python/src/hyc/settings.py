@@ -7,6 +7,7 @@ import dataclasses
 import difflib
 import functools
 import json
+import numbers
 import os
 from collections.abc import Iterable, Mapping
 
@@ -67,14 +68,16 @@ def _refuse(keyword: str, value: object, expected: str) -> UsageError:
 
 def _word(keyword: str, option: Option, value: object) -> str:
     """One value as the command line has it."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)  # numpy's, too
     if option.type == "integer":
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
+        if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            return str(int(value))
         raise _refuse(keyword, value, f"a whole number{f' ({option.values})' if option.values else ''}")
     if option.type == "number":
+        if isinstance(value, numbers.Integral) and is_number:
+            return str(int(value))
         if is_number:
-            return repr(value)
+            return repr(float(value))  # type: ignore[arg-type]
         raise _refuse(keyword, value, "a number")
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import glob
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -133,7 +135,7 @@ def _lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[tu
             for number, line in enumerate(file, 1):
                 progressed(len(line))
                 try:
-                    yield number, line.decode()
+                    yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
                     raise DataError(f"{path}:{number}: {found}, no part of UTF-8") from error
@@ -189,6 +191,60 @@ def _json_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
         yield _piece_of(f"{path}:{number}", row)
 
 
+_BLANK = re.compile(r"[ \t\r\n]*")
+
+
+def _rows_of_array(path: pathlib.Path, text: str) -> Iterator[tuple[int, Any]]:
+    """The elements of the array that `text` is, each with the number of the line that it begins in."""
+    decoder = json.JSONDecoder()
+    blank = _BLANK.match
+    number, seen = 1, 0
+
+    def begins(at: int) -> int:
+        nonlocal number, seen
+        number, seen = number + text.count("\n", seen, at), at
+        return number
+
+    def skip(at: int) -> int:
+        found = blank(text, at)
+        return found.end() if found else at
+
+    at = skip(0) + 1
+    if text[skip(at) : skip(at) + 1] == "]":
+        return
+    while True:
+        at = skip(at)
+        line = begins(at)
+        try:
+            row, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}:{line}: no JSON, in an array of rows: {getattr(error, 'msg', error)}") from error
+        yield line, row
+        at = skip(at)
+        if text[at : at + 1] == ",":
+            at += 1
+            continue
+        is_over = text[at : at + 1] == "]"
+        at = skip(at + 1) if is_over else at
+        if is_over and at == len(text):
+            return
+        found = repr(text[at]) if at < len(text) else "the end of the file"
+        behind, expected = ("the array of rows", "nothing") if is_over else ("a row of an array", "a comma or ]")
+        raise DataError(f"{path}:{begins(at)}: found {found} behind {behind}, expected {expected}")
+
+
+def _array_or_lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[Piece]:
+    """A .json file: an array of rows, as data sets of instructions are often given, or an object a line."""
+    with open(path, "rb") as file:
+        begin = file.read(4096).removeprefix(codecs.BOM_UTF8)
+    if not begin.lstrip().startswith(b"["):
+        yield from _json_pieces(path, progressed)
+        return
+    text = "".join(line for _, line in _lines(path, progressed))
+    for number, row in _rows_of_array(path, text):
+        yield _piece_of(f"{path}:{number}", row)
+
+
 def _row_pieces(source: Source, progressed: Callable[[int], None]) -> Iterator[Piece]:
     try:
         for index, row in enumerate(source.rows):
@@ -203,7 +259,8 @@ def _row_pieces(source: Source, progressed: Callable[[int], None]) -> Iterator[P
 def pieces(
     sources: Sequence[Source], progressed: Callable[[int], None], counts_rows: bool = False
 ) -> Iterator[Piece]:
-    """What is in sources, in order: .jsonl and .json have an object a line, other files are text; of data sets a row each.
+    """What is in sources, in order: .jsonl and .ndjson have an object a line, .json may be an array of them, other files are
+    text; of data sets a row each.
 
     `progressed` hears of the bytes of files, or, where there are none, of rows.
     """
@@ -211,8 +268,8 @@ def pieces(
         if source.path is None:
             yield from _row_pieces(source, progressed if counts_rows else lambda _: None)
             continue
-        reader = _json_pieces if source.path.suffix in (".jsonl", ".json", ".ndjson") else _text_pieces
-        yield from reader(source.path, progressed)
+        readers = {".jsonl": _json_pieces, ".ndjson": _json_pieces, ".json": _array_or_lines}
+        yield from readers.get(source.path.suffix, _text_pieces)(source.path, progressed)
 
 
 class Tokenizer:

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import DataError, TraceError, UsageError
+from .errors import DataError, InputOutputError, TraceError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -245,5 +245,9 @@ def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length
         exported, is_dynamic = _exported(model, arguments, length, torch)
     names = tuple(str(name) for name in exported.graph_signature.user_inputs if isinstance(name, str))
     _drop_stack_traces(exported, torch)
-    torch.export.save(exported, str(path))
+    try:
+        torch.export.save(exported, str(path))
+    except (OSError, RuntimeError) as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputOutputError(f"cannot write the traced model to '{path}': {first}") from error
     return Traced(path, names, is_dynamic, "" if length is None else _length_of(exported, torch))

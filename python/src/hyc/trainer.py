@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,13 @@ from .run import Step, temporary_folder
 
 _UNCOUNTED = -100
 _OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw", "sgd": "sgd"}
-_SCHEDULES = ("constant", "linear", "cosine")
+# transformers' schedules: hyc's name, and whether warmup_steps count.
+_SCHEDULES = {
+    "constant": ("constant", False),
+    "constant_with_warmup": ("constant", True),
+    "linear": ("linear", True),
+    "cosine": ("cosine", True),
+}
 _LENGTHS = ("max_position_embeddings", "n_positions")
 
 
@@ -78,6 +85,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         self._flags = {name: keywords.pop(name) for name in list(keywords) if name in flags}
         self._sequences = [sequence] if isinstance(sequence, int) else list(sequence or [])
         self.job: Job | None = None
+        self._told: set[str] = set()  # of what does not happen within a training
         super().__init__(*arguments, **keywords)
 
     def train(self, resume_from_checkpoint: Any = None, trial: Any = None, **keywords: Any) -> TrainOutput:
@@ -92,6 +100,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         self._train_batch_size = config_batch * ranks
         per_step = config_batch * ranks * args.gradient_accumulation_steps
         samples, steps = self._samples(per_step)
+        self._set_schedule(flags, config, steps)
         is_causal = self._is_causal()
         samples = self._padded(samples, is_causal)
         example = {
@@ -170,18 +179,39 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         for name, value in own.items():
             if _is_open(params, name):
                 params[name] = value
-        if "scheduler" not in config:
-            rule = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
-            if rule not in _SCHEDULES:
-                raise UsageError(f"lr_scheduler_type is {rule}, expected one of {', '.join(_SCHEDULES)}")
-            flags["lr_schedule"] = rule
-            if args.warmup_steps:
-                flags["warmup_steps"] = int(args.warmup_steps)
+        if "scheduler" not in config and self._schedule() not in _SCHEDULES:
+            raise UsageError(f"lr_scheduler_type is {self._schedule()}, expected one of {', '.join(_SCHEDULES)}")
+        if "scheduler" not in config and args.lr_scheduler_kwargs:
+            raise UsageError(
+                f"lr_scheduler_kwargs is {args.lr_scheduler_kwargs}, expected none: a compiled step has its schedule's own shape"
+            )
         if params.get("weight_decay"):
             decays = set(self.get_decay_parameter_names(self.model))
             others = [name for name, _ in self.model.named_parameters() if name not in decays]
             if others:
                 flags["no_decay"] = [f"^{re.escape(name)}$" for name in others]
+
+    def _schedule(self) -> str:
+        return str(getattr(self.args.lr_scheduler_type, "value", self.args.lr_scheduler_type))
+
+    def _set_schedule(self, flags: dict[str, Any], config: dict[str, Any], steps: int) -> None:
+        """That of the training arguments, or what a configuration's leaves to them. A warm-up may be a part of all steps."""
+        args = self.args
+        warmup = int(args.get_warmup_steps(steps))
+        if "scheduler" not in config:
+            rule, warms = _SCHEDULES[self._schedule()]
+            flags.setdefault("lr_schedule", rule)
+            if warms and warmup:
+                flags.setdefault("warmup_steps", warmup)
+            return
+        params = (config["scheduler"] or {}).get("params") or {}
+        own = {
+            "warmup_min_lr": 0,
+            "warmup_max_lr": args.learning_rate,
+            "warmup_num_steps": warmup,
+            "total_num_steps": steps,
+        }
+        params.update({name: value for name, value in own.items() if params.get(name) == "auto"})
 
     def _is_causal(self) -> bool:
         return type(self.model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
@@ -270,6 +300,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         size = len(self.train_dataset) if hasattr(self.train_dataset, "__len__") else steps * per_step
         losses: list[float] = []
         logged = 0
+        steps_an_epoch = size // per_step
 
         def on_step(step: Step) -> None:
             nonlocal logged
@@ -277,11 +308,15 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             state.global_step = step.step
             state.epoch = step.step * per_step / size
             self.control = self.callback_handler.on_step_end(args, state, self.control)
+            if step.step % steps_an_epoch == 0:
+                self.control = self.callback_handler.on_epoch_end(args, state, self.control)
             if self.control.should_log:
                 self.control.should_log = False
                 mean = sum(losses[logged:]) / (len(losses) - logged)
                 logged = len(losses)
                 self.log({"loss": mean, "grad_norm": step.grad_norm, "learning_rate": step.lr})
+            if step.step < steps:
+                self._pass_over(step.step)
             if self.control.should_training_stop and step.step < steps:
                 raise UsageError(
                     "a callback ends the training before its last step, which hyc.Trainer cannot: give max_steps"
@@ -290,4 +325,20 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         self.control = self.callback_handler.on_train_begin(args, state, self.control)
         run = job.train(path, steps=steps, shuffle=False, seed=args.seed, on_step=on_step)
         self.model.load_state_dict(run.state_dict())
+        if self.control.should_save:
+            self.control.should_save = False
+            self.save_model(os.path.join(args.output_dir, f"checkpoint-{steps}"))
         return losses
+
+    def _pass_over(self, step: int) -> None:
+        """What callbacks ask for within the training and does not happen; the first time it is told."""
+        asked = {"evaluation": self.control.should_evaluate, "checkpoint": self.control.should_save}
+        self.control.should_evaluate = self.control.should_save = False
+        passed = [what for what, wanted in asked.items() if wanted and what not in self._told]
+        self._told.update(passed)
+        if passed:
+            warnings.warn(
+                f"hyc.Trainer makes no {' and no '.join(passed)} within the training, as after step {step}: the trained model is "
+                "saved at its end, and trainer.evaluate() evaluates it",
+                stacklevel=2,
+            )

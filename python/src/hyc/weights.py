@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """What a module's state_dict holds: names, what shares storage with what, and what is no parameter."""
+    """What a module's state_dict holds: names, what shares storage with what, and the tensors as they were."""
 
     ties: dict[str, tuple[str, ...]]  # every name, to all names of the same tensor
     dtypes: dict[str, Any]
-    constants: dict[str, torch.Tensor]  # buffers, as they were
+    own: dict[str, torch.Tensor]  # the module's, of which programs lack what forward does not use, and buffers that nobody writes
 
     @staticmethod
     def of(model: torch.nn.Module) -> Names:
@@ -29,9 +29,7 @@ class Names:
             key = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
             groups.setdefault(key if tensor.numel() else (name,), []).append(name)
         ties = {name: tuple(group) for group in groups.values() for name in group}
-        parameters = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-        constants = {name: tensor for name, tensor in state.items() if name not in parameters}
-        return Names(ties, {name: tensor.dtype for name, tensor in state.items()}, constants)
+        return Names(ties, {name: tensor.dtype for name, tensor in state.items()}, state)
 
 
 def load(file: pathlib.Path, names: Names | None) -> dict[str, torch.Tensor]:
@@ -47,10 +45,7 @@ def load(file: pathlib.Path, names: Names | None) -> dict[str, torch.Tensor]:
     state: dict[str, Any] = {}
     for name, dtype in names.dtypes.items():
         found = next((other for other in (name, *names.ties[name]) if other in saved), None)
-        if found is not None:
-            state[name] = saved[found].to(dtype)
-        elif name in names.constants:
-            state[name] = names.constants[name]
-        else:
-            raise DataError(f"'{file}' has no tensor '{name}', which the model has")
+        state[name] = names.own[name] if found is None else saved[found].to(dtype)
+    if saved and not saved.keys() & names.dtypes.keys():
+        raise DataError(f"'{file}' has tensor '{min(saved)}' and others, of which the model has none")
     return state

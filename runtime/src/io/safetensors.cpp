@@ -20,7 +20,7 @@ struct TypeName {
 };
 constexpr TypeName kTypeNames[] = {{DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kI32, "I32"},
                                    {DType::kI64, "I64"}, {DType::kF16, "F16"}, {DType::kBF16, "BF16"},
-                                   {DType::kU8, "U8"}};
+                                   {DType::kU8, "U8"},   {DType::kU8, "BOOL"}};
 
 // -1 where a size is negative or the product too large.
 int64_t byteCount(const std::vector<int64_t>& shape, DType dtype) {

@@ -14,9 +14,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/command_line.h"
 #include "base/file.h"
 #include "base/json_text.h"
-#include "base/nearest.h"
 #include "base/threads.h"
 #include "comm/network_options.h"
 #include "hycrt/manifest.h"
@@ -245,6 +245,7 @@ const std::vector<RowPointer>& rows() {
 void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   if (kind == CommandLine::kHycRun) {
     app.add_option("OUT", options.out, "Folder that hyc-compile wrote (holds manifest.json)")->required();
+    app.set_version_flag("--version", "hyc-run " HYC_VERSION);
   } else {
     app.add_option("--out", options.out, "Folder that hyc-compile wrote; default: the folder above this executable's");
   }
@@ -254,34 +255,8 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
   }
 }
 
-std::vector<std::string> knownOptions(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-Status unknownArgument(const CLI::App& app, const std::vector<std::string>& rest) {
-  for (const std::string& word : rest) {
-    if (word.size() > 1 && word[0] == '-') {
-      const std::string name = word.substr(0, word.find('='));
-      return usageError("unknown option '" + name + "'; the nearest is '" + nearest(name, knownOptions(app)) +
-                        "' (--help lists all)");
-    }
-  }
-  return usageError("unexpected argument '" + rest.front() + "'; --help tells what is expected");
-}
-
 bool endsIn(const std::string& text, const std::string& end) {
   return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-std::string describe(const CLI::ParseError& error) {
-  const std::string what = error.what(), name = what.substr(0, what.find(':'));
-  if (what.find(": At Most 1 required") != std::string::npos) return name + " is given more than once, expected once";
-  if (what.find(": 1 required") != std::string::npos) return name + " has no value, expected one behind it";
-  return what;
 }
 
 }  // namespace
@@ -299,14 +274,15 @@ Result<ParsedCommandLine> parseCommandLine(int argc, const char* const* argv, Co
   } catch (const CLI::CallForHelp&) {
     parsed.help = app.help();
     return parsed;
+  } catch (const CLI::CallForVersion&) {
+    parsed.help = app.version() + "\n";
+    return parsed;
   } catch (const CLI::ParseError& error) {
-    // An unknown option may be why something else seems to be missing: it is the better thing to name.
-    if (!app.remaining().empty()) return unknownArgument(app, app.remaining());
-    return usageError(describe(error));
+    return refuseCommandLine(app, error);
   }
   std::vector<std::string> rest = app.remaining();
   rest.erase(std::remove(rest.begin(), rest.end(), "--"), rest.end());  // what follows it has been taken
-  if (!rest.empty()) return unknownArgument(app, rest);
+  if (!rest.empty()) return refuseWords(app, rest);
   int low = 0, high = 0;
   if (const std::string& ports = parsed.options.ports; !ports.empty() && !parsePorts(ports, &low, &high)) {
     return usageError("--ports is '" + ports + "', expected ports from 1 to 65535, as 4000-4100");

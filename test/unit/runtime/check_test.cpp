@@ -182,7 +182,7 @@ TEST(CommandLine, IsRefusedWithWhatIsExpected) {
       {{"--ssh-port", "0", "--hostfile", "x"}, "--ssh-port: found '0', expected a whole number from 1 to 65535"},
       {{"--seconds", "-1", "--hostfile", "x"}, "--seconds: found '-1', expected a number from 0.1 to 600"},
       {{"--interface", "eth0"}, "--interface is given without hosts; name them with --hostfile FILE"},
-      {{"--hostfiles", "x"}, "--help tells what is expected"},
+      {{"--hostfiles", "x"}, "unknown option '--hostfiles'; the nearest is '--hostfile'"},
       {{"--agent"}, "--agent is for hyc-check itself"}};
   for (const auto& [words, expected] : rows) {
     std::vector<std::string> command{HYC_CHECK};

@@ -116,6 +116,24 @@ TEST_F(Checkpoints, GoOnFromWhatWasExportedAndImported) {
   }
 }
 
+TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
+      {{}, "no command is given, expected list, verify, show, export or import"},
+      {{"lst", "x"}, "unknown command 'lst', expected list, verify, show, export or import"},
+      {{"export", "a", "b", "--formt", "dcp"},
+       "unknown option '--formt'; the nearest is '--format' (--help lists all)"},
+      {{"export", "a", "--states"}, "OUT is required"},
+      {{"show", "a", "b"}, "unexpected argument 'b'; --help tells what is expected"},
+      {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"}};
+  for (const auto& [words, expected] : rows) {
+    std::vector<std::string> command{HYC_CHECKPOINT};
+    command.insert(command.end(), words.begin(), words.end());
+    const CommandResult result = runCommand(command);
+    EXPECT_EQ(result.status, 64) << expected;
+    EXPECT_EQ(result.errors, "hyc-checkpoint: error: " + expected + "\n");
+  }
+}
+
 TEST_F(Checkpoints, KeepAsManyAsAreAskedFor) {
   ASSERT_EQ(run(one_, {"--steps", "5", "--checkpoint", runs(), "--checkpoint-every", "1", "--keep", "2"}).status, 0);
   EXPECT_TRUE(fs::exists(step(5)) && fs::exists(step(4)));

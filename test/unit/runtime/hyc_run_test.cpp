@@ -672,4 +672,19 @@ TEST(Embedding, GivesErrorsBackAndPrintsNone) {
   EXPECT_EQ(noFolder.output, "ended: no folder is given (RunOptions::out)\n");
 }
 
+TEST(UnderALauncher, HycRunWarnsThatEachOfItsProcessesWouldStartAllRanks) {
+  const CompiledFolder folder(kOne);
+  const std::vector<std::string> command = folder.command({"--steps", "1"});
+  for (const Environment& environment : {Environment{{"RANK", "1"}, {"WORLD_SIZE", "2"}},
+                                         Environment{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}}}) {
+    const CommandResult result = runCommand(command, environment);
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_CONTAINS(result.errors, "would each start all ranks of a job of their own; give --as-rank");
+  }
+  for (const Environment& environment : {Environment{}, Environment{{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+                                         Environment{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}}) {
+    EXPECT_EQ(runCommand(command, environment).errors, "");
+  }
+}
+
 }  // namespace

@@ -19,7 +19,8 @@ def main(words: Sequence[str]) -> int:
         nargs="+",
         metavar="FILE",
         help='.jsonl with an object a line ({"text": …}, {"messages": …}, {"prompt": …, "completion": …}, or '
-        '{"instruction": …, "output": …}), or text, a document each; patterns as in "corpus/**/*.txt"; .parquet, .arrow, '
+        '{"instruction": …, "output": …}), a .json that is an array of these, or text, a document each; patterns as in '
+        '"corpus/**/*.txt"; .parquet, .arrow, '
         "a folder of datasets' save_to_disk or hf://OWNER/NAME, with :SPLIT; or a folder that has a folder of images for "
         "each class",
     )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from .. import settings, tools
 from ..errors import DataError, InputOutputError, UsageError, error_for
+from ..plan import programs_in
 from ..run import launch
 from ..tokenise import tokenise
 from ..wandb_log import WandbLog, check_installed
@@ -136,7 +137,7 @@ def _call(tool: str, arguments: Sequence[str]) -> None:
 
 def _train_with_wandb(project: str, programs: str, arguments: Sequence[str]) -> None:
     """hyc-run on this terminal, and its steps on a board."""
-    plan = json.loads((pathlib.Path(programs) / "plan.json").read_text())
+    plan = json.loads((programs_in(pathlib.Path(programs)) / "plan.json").read_text())
     log = WandbLog(project, {"arguments": list(arguments), "plan": plan})
     failed = True
     try:

@@ -1,0 +1,23 @@
+// What is wrong with a command line that CLI11 does not take, in the words that all tools of the runtime have.
+#ifndef HYCRT_BASE_COMMAND_LINE_H_
+#define HYCRT_BASE_COMMAND_LINE_H_
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "hycrt/status.h"
+
+namespace hycrt {
+
+// Of words that nobody has taken: the first option among them, with the nearest that there is, or else the first; of an
+// app that has commands and was given none, the command.
+Status refuseWords(const CLI::App& app, const std::vector<std::string>& words);
+
+// Of an error that parsing has thrown. An unknown option may be why something else seems to be missing, so that it is
+// the better thing to name.
+Status refuseCommandLine(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace hycrt
+
+#endif  // HYCRT_BASE_COMMAND_LINE_H_
