@@ -45,6 +45,27 @@ static double readResultBytes(Operation *op, StringRef arena = "") {
   return bytes;
 }
 
+/// Of an operand that a call touches only as far as another one is large, what it leaves.
+static double untouchedBytes(const KernelCall &call, const kernels::OperandRow &row) {
+  if (!row.name || !row.touchedAs || !call.has(row.name))
+    return 0;
+  kernels::Extents own = call.operand(row.name);
+  int64_t left = own.elements() - call.operand(row.touchedAs).elements();
+  return static_cast<double>(std::max<int64_t>(0, left) * own.elementBytes);
+}
+
+/// Of all operands; what is overwritten is so as a whole.
+static double untouchedBytes(rank::CallOp op) {
+  const KernelCall call(op);
+  double bytes = 0;
+  for (const kernels::OperandRow &in : call.getKernel().ins)
+    bytes += untouchedBytes(call, in);
+  if (op.getMode() == rank::WriteMode::add)
+    for (const kernels::OperandRow &out : call.getKernel().outs)
+      bytes += 2 * untouchedBytes(call, out);
+  return bytes;
+}
+
 /// Operations of a library kernel, where its description says so; elsewhere memory decides.
 static double operationsOf(rank::CallOp op) {
   KernelCall call(op);
@@ -81,6 +102,10 @@ std::vector<Event> FunctionCosts::of(rank::FuncOp func) {
   events.clear();
   const Rows none;
   walk(func, none, "");
+  // Whoever starts kernels one by one has optimizers that update all parameters at once.
+  if (func.getSymName() == rank::functionName(dist::InstructionKind::apply, 0))
+    for (Event &event : events)
+      event.isStarted = &event == &events.front();
   return std::move(events);
 }
 
@@ -145,8 +170,10 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   if (auto gemm = dyn_cast<rank::GemmOp>(call))
     event.operations = 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
                        static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
-  else if (auto library = dyn_cast<rank::CallOp>(call))
+  else if (auto library = dyn_cast<rank::CallOp>(call)) {
     event.operations = operationsOf(library);
+    event.bytes -= untouchedBytes(library);
+  }
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
   if (!read.empty())
