@@ -138,6 +138,9 @@ struct OperandRow {
   const char *name = nullptr;
   Role role = Role::kPlain;
   const char *presentWith = nullptr;  // an optional input that is there if the call has this attribute
+  // Another operand, whose elements it has at most as many of touched: an input of which rows are picked, a result to
+  // whose rows is added.
+  const char *touchedAs = nullptr;
 };
 
 // A result that may take the place of an input of equal type.
@@ -336,7 +339,8 @@ struct KernelDescription {
   // Bytes of the arena of that name that a call wants, on up to `threads` threads; null: none.
   int64_t (*workspace)(const Call &, int64_t threads) = nullptr;
   int64_t (*cudaWorkspace)(const Call &) = nullptr;
-  // Of floating-point numbers; null: so few that memory decides. Bytes follow from the operands, each touched once.
+  // Of floating-point numbers; null: so few that memory decides. Bytes follow from the operands, each touched once, or
+  // as far as `touchedAs` says.
   double (*operations)(const Call &) = nullptr;
   Reuse reuses[2] = {};
   // Element i of each result follows from element i of what has as many elements and from the rest: calls may be cut.

@@ -25,7 +25,7 @@ inline constexpr Field kInner = size<&GatherDesc::inner>("inner", inner);
 inline constexpr KernelDescription kKernels[] = {
     {.name = "gather",
      .outs = {{"rows"}},
-     .ins = {{"data"}, {"indices"}},
+     .ins = {{"data", .touchedAs = "rows"}, {"indices"}},
      .comment = "{data} by {indices}",
      .fields = {kBatch, kLead, kSize, kPicked, kInner},
      .cpu = {"kernels/gather/op.h", "gather(#desc, #bytes(data), data, indices, rows)"},

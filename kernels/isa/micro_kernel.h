@@ -20,13 +20,19 @@ struct MicroOperands {
   int64_t cRow;
 };
 
-template <int kRows, int kVectors>
-HYC_INLINE void multiplyBlock(Vector (&sum)[kRows][kVectors], int64_t k, const MicroOperands &x) {
+struct Nothing {
+  HYC_INLINE void operator()(int64_t) const {}
+};
+
+// before(p): what is to be on its way at step p.
+template <int kRows, int kVectors, typename Before = Nothing>
+HYC_INLINE void multiplyBlock(Vector (&sum)[kRows][kVectors], int64_t k, const MicroOperands &x, Before before = {}) {
   for (int i = 0; i < kRows; ++i)
     for (int j = 0; j < kVectors; ++j) sum[i][j] = Vector{};
   const float *a = x.a, *b = x.b;
 #pragma GCC unroll 4
   for (int64_t p = 0; p < k; ++p, a += x.aStep, b += x.bStep) {
+    before(p);
     Vector bRow[kVectors];
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) bRow[j] = load(b + j * kLanes);

@@ -45,6 +45,27 @@ static double readResultBytes(Operation *op, StringRef arena = "") {
   return bytes;
 }
 
+/// Of an operand that a call touches only as far as another one is large, what it leaves.
+static double untouchedBytes(const KernelCall &call, const kernels::OperandRow &row) {
+  if (!row.name || !row.touchedAs || !call.has(row.name))
+    return 0;
+  kernels::Extents own = call.operand(row.name);
+  int64_t left = own.elements() - call.operand(row.touchedAs).elements();
+  return static_cast<double>(std::max<int64_t>(0, left) * own.elementBytes);
+}
+
+/// Of all operands; what is overwritten is so as a whole.
+static double untouchedBytes(rank::CallOp op) {
+  const KernelCall call(op);
+  double bytes = 0;
+  for (const kernels::OperandRow &in : call.getKernel().ins)
+    bytes += untouchedBytes(call, in);
+  if (op.getMode() == rank::WriteMode::add)
+    for (const kernels::OperandRow &out : call.getKernel().outs)
+      bytes += 2 * untouchedBytes(call, out);
+  return bytes;
+}
+
 /// How a group's members lie in the order of world ranks, in which stages are slowest and the last axis fastest.
 static RankGroup groupOf(dist::GroupAttr group, dist::MeshOp mesh) {
   RankGroup result;
@@ -75,6 +96,10 @@ std::vector<Event> FunctionCosts::of(rank::FuncOp func) {
   events.clear();
   const Rows none;
   walk(func, none, "");
+  // Whoever starts kernels one by one has optimizers that update all parameters at once.
+  if (func.getSymName() == rank::functionName(dist::InstructionKind::apply, 0))
+    for (Event &event : events)
+      event.isStarted = &event == &events.front();
   return std::move(events);
 }
 
@@ -137,6 +162,8 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   // What is overwritten in place is read and written.
   event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
   event.operations = operationsOf(call);
+  if (auto library = dyn_cast<rank::CallOp>(call))
+    event.bytes -= untouchedBytes(library);
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
   if (!read.empty())

@@ -22,6 +22,7 @@ struct Event {
   TimeBound bound = TimeBound::Memory;
   double operations = 0, bytes = 0; ///< floating-point operations; bytes read and written, or sent
   rank::CollectiveOp collective;    ///< of an Exchange
+  bool isStarted = true;            ///< by itself, which takes the thread that starts kernels its time
 };
 
 class FunctionCosts {

@@ -74,15 +74,23 @@ static double memorySeconds(const MachineRates &rates, double bytes) {
   return bytes / (rates.memory * rates.memoryShare);
 }
 
+/// Of a product that does not compute while it brings its operands into place.
+static double besideOperations(const MachineRates &rates, const KernelWork &work) {
+  bool isProduct = work.operations > 0 && !work.isAttention;
+  return isProduct && rates.productMemory > 0 ? work.bytes / rates.productMemory : 0;
+}
+
 double MachineRates::kernelSeconds(const KernelWork &work) const {
-  return std::max({productSeconds(*this, work), memorySeconds(*this, work.bytes), launch});
+  double operations = productSeconds(*this, work), beside = besideOperations(*this, work);
+  return std::max({operations + beside, memorySeconds(*this, work.bytes), launch});
 }
 
 TimeBound MachineRates::kernelBound(const KernelWork &work) const {
-  double seconds = kernelSeconds(work);
-  if (work.operations > 0 && seconds == productSeconds(*this, work))
-    return TimeBound::Products;
-  return seconds == memorySeconds(*this, work.bytes) ? TimeBound::Memory : TimeBound::Launch;
+  double operations = productSeconds(*this, work), beside = besideOperations(*this, work);
+  double memory = std::max(beside, memorySeconds(*this, work.bytes));
+  if (launch > std::max(operations + beside, memory))
+    return TimeBound::Launch;
+  return work.operations > 0 && operations >= memory ? TimeBound::Products : TimeBound::Memory;
 }
 
 //===----------------------------------------------------------------------===//
@@ -102,6 +110,7 @@ static void takeKind(MachineRates &rates, const RankKind &kind) {
   rates.products = kind.products;
   rates.narrowProducts = kind.narrowProducts;
   rates.fp8Products = kind.fp8Products;
+  rates.productMemory *= kind.memory / rates.memory;
   rates.memory = kind.memory;
   rates.deviceMemory = kind.deviceMemory;
 }
@@ -139,6 +148,7 @@ MachineRates MachineRates::slowestAmong(int64_t first, int64_t count) const {
                              {&MachineRates::memory, &RankKind::memory},
                              {&MachineRates::deviceMemory, &RankKind::deviceMemory}})
       slowest.*rate = std::min(slowest.*rate, kinds[kind].*own);
+  slowest.productMemory = productMemory * slowest.memory / memory;
   return slowest;
 }
 

@@ -46,10 +46,11 @@ MachineRates ratesOfStage(uint64_t stage, dist::MeshOp mesh, const MachineRates 
 }
 
 /// Where a rank stands, and until when its link, its disk and the directions of its bus are busy: they go on while
-/// kernels run, one thing after the other.
+/// kernels run, one thing after the other. The thread that starts them runs ahead, and what it has not come to yet
+/// waits for it.
 class RankClock {
 public:
-  explicit RankClock(bool hasThread) : hasThread(hasThread) {}
+  RankClock(bool hasThread, double dispatch) : hasThread(hasThread), dispatch(dispatch) {}
 
   double now = 0, linkFree = 0;
   StageTime time;
@@ -60,8 +61,7 @@ public:
   void begin(const Event &one, size_t index) {
     switch (one.kind) {
     case Event::Kind::Compute:
-      now += one.seconds;
-      time.computation += one.seconds;
+      compute(one);
       done[index] = now;
       break;
     case Event::Kind::Disk:
@@ -74,8 +74,9 @@ public:
       done[index] = copyOverBus(one.seconds, evictionsFree, fetchesFree);
       break;
     case Event::Kind::Exchange:
+      start(one);
       if (hasThread)
-        linkFree = done[index] = std::max(now, linkFree) + one.seconds;
+        linkFree = done[index] = std::max({now, dispatched, linkFree}) + one.seconds;
       break;
     case Event::Kind::Wait:
       break;
@@ -92,7 +93,18 @@ public:
     now = std::max(now, end);
   }
 
+  /// The thread comes to the next kernel or exchange.
+  void start(const Event &one) { dispatched += one.isStarted ? dispatch : 0; }
+
 private:
+  /// A device that waits to be told what is next counts as computing: more of a kernel's time would change nothing.
+  void compute(const Event &one) {
+    start(one);
+    double end = std::max(now, dispatched) + one.seconds;
+    time.computation += end - now;
+    now = end;
+  }
+
   /// Begins when what goes the same way is over, `free`, and is slower where something is coming the other way then:
   /// more follows it, as a rule.
   double copyOverBus(double seconds, double &free, double otherWayFree) const {
@@ -101,6 +113,8 @@ private:
   }
 
   bool hasThread;
+  double dispatch;
+  double dispatched = 0; ///< when the thread has started the last of what there was so far
   double diskFree = 0;
   double fetchesFree = 0, evictionsFree = 0; ///< a bus carries both ways at once
   std::vector<double> done;                  ///< when each event of the function ends
@@ -121,7 +135,7 @@ public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
       : schedule(schedule), mesh(mesh), rates(ratesOfStage(schedule.getStage(), mesh, rates)), meetings(meetings),
-        clock(rates.communicationThread) {
+        clock(rates.communicationThread, rates.dispatch) {
     SymbolTable symbols(program);
     FunctionCosts costs(program, symbols, this->rates);
     for (const std::string &name : program.getFunctionNames())
@@ -186,6 +200,7 @@ private:
   void join(const Event &one) {
     joined[event] = {true, one.number, rounds[one.number]++, 0};
     Meeting &meeting = meetings[joined[event]];
+    clock.start(one);
     ++meeting.arrived;
     meeting.begin = std::max(meeting.begin, clock.now);
     meeting.link = std::max(meeting.link, clock.linkFree);
@@ -259,7 +274,7 @@ private:
 
 /// Others are always there.
 static StageTime runAlone(ArrayRef<Event> events, const MachineRates &rates) {
-  RankClock clock(rates.communicationThread);
+  RankClock clock(rates.communicationThread, rates.dispatch);
   clock.beginFunction(events.size());
   for (auto [index, one] : llvm::enumerate(events)) {
     if (one.kind == Event::Kind::Wait)

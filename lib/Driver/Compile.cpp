@@ -201,6 +201,8 @@ Error Compilation::readMachineFiles() {
   if (leavesLayoutOpen(options))
     whole.dp = options.ranks->front();
   machine = defaultRates(plannedThreads(whole));
+  if (*options.target == "cuda")
+    machine.productMemory = 0;
   if (!options.machineFile->empty()) {
     Expected<std::string> path = findMachine(*options.machineFile, toolchain.machines);
     if (!path)

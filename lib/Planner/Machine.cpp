@@ -25,12 +25,16 @@ static constexpr MachineKey kKeys[] = {
     {"attention_share", &MachineRates::attentionShare, 0, 1,
      "of their rate, what fused attention reaches; 0: as a product"},
     {"memory", &MachineRates::memory, 1, kMostRate, "bytes a second that kernels read and write"},
+    {"product_memory", &MachineRates::productMemory, 0, kMostRate,
+     "bytes a second that products take beside their operations; 0: while they go on"},
     {"memory_share", &MachineRates::memoryShare, 1e-6, 1, "of memory that kernels reach"},
     {"link", &MachineRates::link, 1, kMostRate, "bytes a second sent to other ranks"},
     {"latency", &MachineRates::latency, 0, kMostSeconds, "seconds of an exchange, whatever it carries"},
     {"host", &MachineRates::host, 1, kMostRate, "bytes a second between device and host"},
     {"disk", &MachineRates::disk, 1, kMostRate, "bytes a second of the disk"},
     {"launch", &MachineRates::launch, 0, kMostSeconds, "seconds that no kernel is done in"},
+    {"dispatch", &MachineRates::dispatch, 0, kMostSeconds,
+     "seconds of the host for each kernel and exchange that it starts, ahead of the device"},
     {"device_memory", &MachineRates::deviceMemory, 1, kMostRate, "bytes of a device; 0 where nothing tells"},
 };
 
@@ -148,6 +152,7 @@ static Error readRates(const JsonObjectReader &root, MachineRates &rates) {
     keys.push_back(each.key);
   if (Error error = root.checkKeys({}, keys))
     return error;
+  rates.productMemory = 0; // the default is a CPU's; the file's machine may be a GPU
   for (const MachineKey &each : kKeys)
     if (root.has(each.key))
       if (Error error = root.read(each.key, rates.*each.value, each.least, each.most))
@@ -201,5 +206,7 @@ MachineRates hyc::defaultRates(int64_t threads) {
   rates.products *= cores;
   rates.narrowProducts *= cores;
   rates.memory *= cores;
+  // Operands are read, written where the product wants them, and read again.
+  rates.productMemory = rates.memory / 3;
   return rates;
 }

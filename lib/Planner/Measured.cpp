@@ -148,6 +148,7 @@ Expected<MachineRates> hyc::takeMeasured(const std::string &path, MachineRates r
   rates.products *= products;
   rates.narrowProducts *= products;
   rates.fp8Products *= products;
+  rates.productMemory *= products;
   rates.memory *= memory;
   for (RankKind &kind : rates.kinds) {
     kind.products *= products;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
                                      "memory",     "host copy",  "disk write",   "disk read",   "product fp8",
-                                     "attention",  "launch",     "GPU memory"};
+                                     "attention",  "launch",     "GPU memory",   "product f32"};
 constexpr const char* kTiers[] = {"", "host", "cluster"};
 
 std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {
@@ -27,6 +27,7 @@ std::string withUnit(double value, std::initializer_list<std::pair<double, const
 std::string sizeOf(const Figure& figure) {
   const double size = static_cast<double>(figure.size);
   if (figure.measure == Measure::kLaunch) return "";
+  if (figure.measure == Measure::kThinProduct) return std::to_string(kThinRows) + " rows, cold";
   if (figure.measure == Measure::kAttention) return withUnit(size, {{1e9, "Gflop"}, {1, "flop"}});
   if (isProduct(figure.measure)) {
     const double edge = std::cbrt(size / 2);
@@ -72,7 +73,7 @@ std::string headOfRows() { return "what          tier     size                  
 static std::string rateOf(const Figure& figure) {
   if (figure.measure == Measure::kDeviceMemory) return "";
   if (figure.measure == Measure::kLaunch) return withUnit(figure.rate, {{1e3, "k/s"}, {1, "/s"}});
-  if (isProduct(figure.measure) || figure.measure == Measure::kAttention)
+  if (isProduct(figure.measure) || figure.measure == Measure::kAttention || figure.measure == Measure::kThinProduct)
     return withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}});
   return withUnit(figure.rate, {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}});
 }

@@ -22,9 +22,16 @@ enum class Measure {
   kFloat8Product,  // of 8-bit floats
   kAttention,      // forward and gradient, bf16, causal; size: operations, those of the half that is looked at
   kLaunch,         // of one kernel after the other; rate: kernels
-  kDeviceMemory    // size: bytes that the device has
+  kDeviceMemory,   // size: bytes that the device has
+  kThinProduct     // f32, of few rows by a large matrix that was used long ago; size: operations
 };
-bool isProduct(Measure measure);
+bool isProduct(Measure measure);  // of matrices as long as wide
+
+// Of a thin product, which has as many operations as one of matrices of 512 x 512.
+inline constexpr int64_t kThinRows = 64, kThinInner = 1024, kThinColumns = 2048;
+inline constexpr int64_t kThinOperations = 2 * kThinRows * kThinInner * kThinColumns;
+inline constexpr int64_t kThinBytes =
+    4 * (kThinRows * kThinInner + kThinInner * kThinColumns + kThinRows * kThinColumns);
 
 // Where an exchange's ranks are: the tiers of a machine's file.
 enum class Tier { kNone, kHost, kCluster };

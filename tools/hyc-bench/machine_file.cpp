@@ -64,6 +64,17 @@ std::string today() {
   return text;
 }
 
+// Bytes a second: of what a thin product takes longer than one of as many operations whose matrices are in a cache.
+// Nothing where that is noise.
+double productMemory(const std::vector<Figure>& products, const std::vector<Figure>& thin) {
+  for (const Figure& square : products) {
+    if (thin.empty() || square.size != kThinOperations) continue;
+    const double longer = thin[0].seconds - square.seconds;
+    if (longer > 0.05 * square.seconds) return static_cast<double>(kThinBytes) / longer;
+  }
+  return 0;
+}
+
 // What the file has no key for is told to people.
 void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* file) {
   Json& sources = (*file)["sources"] = Json::array();
@@ -73,6 +84,9 @@ void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* fi
     sources.push_back("product_share: of bf16; attention_share: forward and gradient, of heads of 64 and of 128");
     return;
   }
+  sources.push_back("attention_share: forward and gradient, f32, of heads of 64 in sequences of 256");
+  sources.push_back("product_memory: what a product of " + std::to_string(kThinRows) +
+                    " rows takes longer than one of as many operations in a cache");
   sources.push_back("tiers: all_reduce of f32, rates as busbw; latency: of 8 bytes");
   for (Tier tier : {Tier::kHost, Tier::kCluster}) {
     for (Measure measure : {Measure::kAllGather, Measure::kSendReceive}) {
@@ -116,7 +130,9 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   for (const Figure& launch : of(figures, Measure::kLaunch)) set("launch", launch.seconds);
   double attention = 0;
   for (const Figure& shape : of(figures, Measure::kAttention)) attention = mean(attention, shape.rate);
-  if (narrow > 0) set("attention_share", std::min(1.0, attention / narrow));
+  const double wide = best(products);
+  if (attention > 0 && wide > 0) set("attention_share", std::min(1.0, attention / wide));
+  set("product_memory", productMemory(products, of(figures, Measure::kThinProduct)));
   for (const Figure& product : products) {
     file["product_share"].push_back(
         {{"operations", product.size}, {"share", rounded(std::max(1e-3, product.rate / best(products)))}});

@@ -23,6 +23,7 @@
 #include "hycrt/offload.h"
 #include "hycrt/options.h"
 #include "io/offload_file.h"
+#include "kernels/attention/op.h"
 #include "kernels/copy/op.h"
 #include "kernels/gemm/op.h"
 #include "kernels/isa/dispatch.h"
@@ -36,6 +37,7 @@ using hycrt::Status;
 
 constexpr int64_t kLatencyBytes = 8, kFirstBytes = int64_t{4} << 10, kSizeStep = 4;
 constexpr int64_t kFirstEdge = 64, kLastEdge = 4096;
+constexpr int64_t kAttentionLength = 256, kAttentionHeads = 16, kAttentionHeadDim = 64;
 constexpr int kBlocks = 3;
 constexpr double kMostRounds = 10000;
 constexpr double kShortest = 1e-9;  // seconds of a round that the clock does not see
@@ -124,6 +126,8 @@ class BenchRank {
   Status measureAll() {
     HYCRT_RETURN_IF_ERROR(measureProducts<float>(Measure::kProduct));
     HYCRT_RETURN_IF_ERROR(measureProducts<hyc::kernels::Bf16>(Measure::kNarrowProduct));
+    HYCRT_RETURN_IF_ERROR(measureThinProduct());
+    HYCRT_RETURN_IF_ERROR(measureAttention());
     HYCRT_RETURN_IF_ERROR(measureMemory());
     for (Tier tier : {Tier::kHost, Tier::kCluster}) HYCRT_RETURN_IF_ERROR(measureTier(tier));
     return options_.nvmePath.empty() ? Status() : measureDisk();
@@ -196,6 +200,42 @@ class BenchRank {
       }));
     }
     return {};
+  }
+
+  // What a layer of a small micro-batch does: by one of so many weights in turn that none is in a cache when it is
+  // wanted again.
+  Status measureThinProduct() {
+    if (lastSeconds_ == 0) return {};
+    const int64_t weights = std::max<int64_t>(2, bytes_ / (4 * kThinInner * kThinColumns));
+    std::vector<float> a(kThinRows * kThinInner, 0.5f), c(kThinRows * kThinColumns, 0.0f),
+        b(static_cast<size_t>(weights * kThinInner * kThinColumns), 0.25f);
+    hyc::kernels::GemmDesc product;
+    product.m = kThinRows, product.k = kThinInner, product.n = kThinColumns;
+    int64_t turn = 0;
+    return measure(Measure::kThinProduct, Tier::kNone, kThinOperations, static_cast<double>(kThinOperations), [&] {
+      const float* const weight = b.data() + (turn++ % weights) * kThinInner * kThinColumns;
+      hyc::kernels::gemm(product, a.data(), weight, static_cast<const float*>(nullptr), c.data());
+      return Status();
+    });
+  }
+
+  // Two products forward and five backward, each over half of the scores.
+  Status measureAttention() {
+    hyc::kernels::AttentionDesc d;
+    d.batch = 1, d.queryLength = d.keyLength = kAttentionLength, d.heads = d.kvHeads = kAttentionHeads;
+    d.headDim = kAttentionHeadDim, d.causal = true, d.scale = 0.125;
+    const int64_t width = d.heads * d.headDim;
+    d.q = d.k = d.v = d.o = d.dO = d.dq = d.dk = d.dv = {kAttentionLength * width, width, d.headDim};
+    const size_t elements = static_cast<size_t>(kAttentionLength * width);
+    std::vector<float> in(elements, 0.25f), o(elements), dq(elements), dk(elements), dv(elements),
+        lse(static_cast<size_t>(d.heads * kAttentionLength));
+    const int64_t operations = 7 * width * kAttentionLength * kAttentionLength;
+    return measure(Measure::kAttention, Tier::kNone, operations, static_cast<double>(operations), [&] {
+      hyc::kernels::attentionForward(d, in.data(), in.data(), in.data(), o.data(), lse.data());
+      hyc::kernels::attentionBackward(d, in.data(), in.data(), in.data(), o.data(), lse.data(), in.data(), dq.data(),
+                                      dk.data(), dv.data());
+      return Status();
+    });
   }
 
   // Reads two arrays and writes one, as the sum of gradients does.

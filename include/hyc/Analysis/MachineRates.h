@@ -81,11 +81,13 @@ struct MachineRates {
   double narrowProducts = 4e11; ///< of those whose operands have 16 bits
   double fp8Products = 0;       ///< of those whose operands have 8 bits; 0: no faster than 16
   double memory = 1.3e10;       ///< bytes that kernels read and write
+  double productMemory = 0;     ///< bytes that matrix products do so with beside their operations; 0: while they go on
   double link = 4e9;            ///< bytes that it sends to other ranks
   double latency = 5e-6;        ///< seconds of an exchange or transfer, whatever it carries
   double host = 6e9;            ///< bytes copied between device and host
   double disk = 1e9;            ///< bytes read or written
   double launch = 0;            ///< seconds that no kernel is done in
+  double dispatch = 0;          ///< seconds of the thread that starts kernels and exchanges, for each of them
   bool communicationThread = true;
 
   std::vector<SizedValue> productShare; ///< of the rate of products, by the operations of one; empty: all of it

@@ -29,7 +29,8 @@ struct MachineKey {
 /// In the order in which reports show them.
 llvm::ArrayRef<MachineKey> getMachineKeys();
 
-/// What the file says; what it leaves out stays as it is in `rates`, and a machine without a name is called as its file
+/// What the file says; what it leaves out stays as it is in `rates`, but for what only some machines have: products
+/// whose operands take time beside their operations. A machine without a name is called as its file
 /// is, but for the ending. Errors (65, or 74 where the file cannot be read)
 /// name line and column.
 llvm::Expected<MachineRates> readMachine(const std::string &path, MachineRates rates);
@@ -38,7 +39,7 @@ llvm::Expected<MachineRates> readMachine(const std::string &path, MachineRates r
 /// of this name in `folder`. An error (64) lists the names.
 llvm::Expected<std::string> findMachine(const std::string &name, const std::string &folder);
 
-/// The default rates of a rank of so many threads.
+/// The default rates of a rank of so many threads of a CPU.
 MachineRates defaultRates(int64_t threads);
 
 } // namespace hyc

@@ -24,6 +24,7 @@ MachineRates hyc::accuracy::scaled(MachineRates rates, const Factors &factors) {
   rates.memory *= factors.memory;
   rates.link *= factors.link;
   rates.launch *= factors.launch;
+  rates.dispatch += factors.dispatch;
   for (MachineTier &tier : rates.tiers)
     for (SizedValue &rate : tier.rates) rate.value *= factors.link;
   return rates;
@@ -75,9 +76,14 @@ MachineRates Predictor::ratesFor(const Key &key) {
 }
 
 CostModel *Predictor::costsOf(const PublishedRow &row) {
-  auto [found, isNew] = models.try_emplace(
-      Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare), nullptr);
-  if (!isNew) return found->second.get();
+  auto [found, isNew] =
+      models.try_emplace(Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare));
+  Timed &timed = found->second;
+  if (!isNew) {
+    if (timed.costs && timed.by.all() != factors.all()) timed.costs->setRates(ratesFor(found->first));
+    timed.by = factors;
+    return timed.costs.get();
+  }
   std::string path =
       "/tmp/planner_accuracy-" + std::to_string(getpid()) + "-" + std::to_string(configs.size()) + ".json";
   std::ofstream(path) << configOf(row.shape);
@@ -96,16 +102,12 @@ CostModel *Predictor::costsOf(const PublishedRow &row) {
       (*module)->walk([&](AttentionOp op) { op->setAttr("hyc.form", StringAttr::get(&context, "decomposed")); });
     return module;
   };
-  found->second = CostModel::create(read, base, ratesFor(found->first));
-  if (found->second) found->second->keepPrograms();
-  return found->second.get();
+  timed = {CostModel::create(read, base, ratesFor(found->first)), factors};
+  if (timed.costs) timed.costs->keepPrograms();
+  return timed.costs.get();
 }
 
-void Predictor::calibrate(const Factors &changed) {
-  factors = changed;
-  for (auto &[key, costs] : models)
-    if (costs) costs->setRates(ratesFor(key));
-}
+void Predictor::calibrate(const Factors &changed) { factors = changed; }
 
 std::optional<double> Predictor::predict(PublishedRow &row) {
   CostModel *costs = costsOf(row);

@@ -10,9 +10,11 @@
 
 namespace hyc::accuracy {
 
-/// What a calibration changes of a machine: its rates times these.
+/// What a calibration changes of a machine: its rates times these, and what a framework's host takes for each kernel.
 struct Factors {
   double products = 1, memory = 1, link = 1, launch = 1;
+  double dispatch = 0;  ///< seconds
+  auto all() const { return std::tie(products, memory, link, launch, dispatch); }
 };
 MachineRates scaled(MachineRates rates, const Factors &factors);
 
@@ -37,7 +39,11 @@ class Predictor {
   mlir::MLIRContext context;
   Factors factors;
   std::map<std::string, MachineRates> machines;  ///< as their files say
-  std::map<Key, std::unique_ptr<CostModel>> models;
+  struct Timed {
+    std::unique_ptr<CostModel> costs;
+    Factors by;  ///< what it was timed with last
+  };
+  std::map<Key, Timed> models;
   std::vector<std::string> configs;  ///< files that are read again for each micro-batch
 };
 

@@ -64,6 +64,20 @@ TEST(KernelDescriptions, NameEachOperandOnceAndOptionalOnesLast) {
   });
 }
 
+TEST(KernelDescriptions, SayByOtherOperandsOfTheirsHowMuchOfOneIsTouched) {
+  kernels::forEachKernel([&](const KernelDescription &kernel) {
+    auto check = [&](const OperandRow &row) {
+      if (row.name && row.touchedAs)
+        EXPECT_TRUE(kernel.findOut(row.touchedAs) >= 0 || kernel.findIn(row.touchedAs) >= 0)
+            << kernel.name << ": " << row.name << " is touched as " << row.touchedAs;
+    };
+    for (const OperandRow &out : kernel.outs)
+      check(out);
+    for (const OperandRow &in : kernel.ins)
+      check(in);
+  });
+}
+
 TEST(KernelDescriptions, CallFunctionsThatTheirHeadersDeclare) {
   kernels::forEachKernel([&](const KernelDescription &kernel) {
     for (const kernels::Function *function : {&kernel.cpu, &kernel.cuda}) {

@@ -176,6 +176,43 @@ TEST_F(StepTimeTest, OpsSayWhatBoundsThem) {
   EXPECT_EQ(estimateOps(program, schedule, rates)[1].bound, TimeBound::Launch);
 }
 
+/// Two rows of a table of nine: read, and written; and the gradient, which is added to them.
+TEST_F(StepTimeTest, OfATableTheRowsThatArePickedAreTouched) {
+  auto module = parse(withExchange(
+      "    %ids = rank.at @activations 0 : <2xi64>\n    %table = rank.at @activations 64 : <9x4xf32>\n"
+      "    %rows = rank.at @activations 256 : <2x4xf32>\n"
+      "    rank.call \"embedding\" %rows = %ids, %table : !rank.buffer<2x4xf32>, !rank.buffer<2xi64>, "
+      "!rank.buffer<9x4xf32>\n"
+      "    rank.call \"embedding_grad\" %table = %ids, %rows {mode = #rank<mode add>} : !rank.buffer<9x4xf32>, !rank.buffer<2xi64>, "
+      "!rank.buffer<2x4xf32>\n"
+      "    rank.call \"embedding_grad\" %table = %ids, %rows : !rank.buffer<9x4xf32>, !rank.buffer<2xi64>, "
+      "!rank.buffer<2x4xf32>\n"));
+  ASSERT_TRUE(module);
+  std::vector<OpTime> ops =
+      estimateOps(*module->getOps<rank::ProgramOp>().begin(), *module->getOps<dist::ScheduleOp>().begin(), unitRates());
+  ASSERT_EQ(ops.size(), 5u);
+  EXPECT_DOUBLE_EQ(ops[1].bytes, 16 + 32 + 32);
+  EXPECT_DOUBLE_EQ(ops[2].bytes, 16 + 32 + 2 * 32);
+  EXPECT_DOUBLE_EQ(ops[3].bytes, 16 + 32 + 144) << "the other rows become 0";
+}
+
+/// The thread that starts them comes to the exchange, the kernel of 5 and that of 1 at one, two and three times what it
+/// takes for each.
+TEST_F(StepTimeTest, ADeviceWaitsForTheThreadThatStartsItsKernels) {
+  MachineRates rates = unitRates();
+  rates.link = 8; // 2 seconds
+  rates.latency = 1;
+  auto module = parse(withExchange(kernel(5)));
+  ASSERT_TRUE(module);
+  for (auto [dispatch, seconds] : {std::pair(0.0, 6.0), {1.0, 8.0}, {4.0, 14.0}, {6.0, 19.0}}) {
+    rates.dispatch = dispatch;
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->seconds(), seconds) << dispatch;
+    EXPECT_DOUBLE_EQ(time->stages[0].exposed, 0) << dispatch;
+  }
+}
+
 TEST_F(StepTimeTest, WithoutAThreadItIsMadeWhenItIsAwaited) {
   MachineRates rates = unitRates();
   rates.link = 8;

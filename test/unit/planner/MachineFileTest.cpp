@@ -39,6 +39,12 @@ TEST_F(MachineFile, HasTheNameThatItGives) {
   EXPECT_EQ(read("hosts.json", "{\"name\": \"ours\", \"memory\": 5e9}").name, "ours");
 }
 
+TEST_F(MachineFile, SaysWhetherProductsWaitForTheirOperands) {
+  EXPECT_GT(defaultRates(1).productMemory, 0);
+  EXPECT_EQ(read("gpu.json", "{\"memory\": 5e9}").productMemory, 0);
+  EXPECT_EQ(read("cpu.json", "{\"memory\": 5e9, \"product_memory\": 2e9}").productMemory, 2e9);
+}
+
 TEST(Machine, ThatNoFileDescribesHasNoName) { EXPECT_EQ(defaultRates(4).name, ""); }
 
 } // namespace

@@ -67,11 +67,28 @@ TEST(MachineRates, AKernelTakesTheLongestOfItsThreeBounds) {
   EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4, /*isAttention=*/true}), 40);
 }
 
+TEST(MachineRates, ProductsMayNotComputeWhileTheyBringTheirOperandsIntoPlace) {
+  MachineRates rates;
+  rates.products = 100, rates.memory = 10, rates.productMemory = 4;
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4}), 15);
+  EXPECT_EQ(rates.kernelBound({1000, 20, 4}), TimeBound::Products);
+  EXPECT_EQ(rates.kernelBound({100, 20, 4}), TimeBound::Memory);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({1000, 20, 4, /*isAttention=*/true}), 10);
+  EXPECT_DOUBLE_EQ(rates.kernelSeconds({0, 20, 4}), 2) << "no product";
+}
+
 /// Two ranks of ten operations a second, one of four, three of eight.
 MachineRates kinds() {
   MachineRates rates;
   rates.kinds = {{"a", 2, 10, 20, 0, 30, 0}, {"b", 1, 4, 50, 0, 60, 0}, {"c", 3, 8, 9, 0, 10, 0}};
   return rates;
+}
+
+TEST(MachineRates, AKindThatReadsSlowlyBringsOperandsIntoPlaceSlowly) {
+  MachineRates rates = kinds();
+  rates.memory = 60, rates.productMemory = 20;
+  EXPECT_DOUBLE_EQ(rates.ofKind(0).productMemory, 10);
+  EXPECT_DOUBLE_EQ(rates.ofKind(1).productMemory, 20);
 }
 
 TEST(MachineRates, KindsAreThoseOfConsecutiveRanks) {
