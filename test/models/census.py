@@ -4,7 +4,7 @@
 The classes stand in census.txt. What becomes of each is kept in FOLDER/NAME.json with its archive and what PyTorch computed,
 so that a run with the same folder only tries what it does not know and what refused; classes given by name are tried again
 whole but for the export, which --again repeats. The table goes to docs/models.md with --table, which needs neither torch nor
-transformers; rows that stand there of classes that FOLDER does not know stay as they are. Made with torch 2.15.0 and transformers 5.23.0 (rows of 2026-11-27: 5.24.0) on the CPU, in one thread.
+transformers; rows that stand there of classes that FOLDER does not know stay as they are. Made with torch 2.15.0 and transformers 5.24.0 on the CPU, in one thread.
 
 Usage: census.py FOLDER [NAME ...] [--tools BUILD/bin] [--again] [--table FILE]
 """
@@ -357,7 +357,7 @@ def write_table(rows, folder, file):
     lines = [
         "# Models", "",
         f"{len(rows)} classes of transformers in tiny configurations with random weights, tried by `test/models/census.py` (torch",
-        "2.15.0, transformers 5.23.0, of 2026-11-27 5.24.0; evaluation mode, the batch dynamic where torch can), programs executed by hyc's interpreter.",
+        "2.15.0, transformers 5.24.0; evaluation mode, the batch dynamic where torch can), programs executed by hyc's interpreter.",
         f"{len(entries)} were tried: {count[0]} export, {count[1]} import. {trained} of these were trained: {count[2]} as PyTorch, {count[3]} over",
         f"eight ranks as on one, {count[4]} under ZeRO 3 with the bits of ZeRO 0; {whole} all of it.", "",
         "- exports: `torch.export` makes an archive.",
