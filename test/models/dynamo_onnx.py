@@ -21,7 +21,7 @@ import warnings
 from census import BATCH, HERE, SEQUENCE, configure, inputs_of, rows_of
 from census_training import Trainer, reference
 
-NAMES = ["gemma", "gemma2", "gemma3", "opt", "bloom", "whisper", "mamba", "mamba-whole", "transformer"]
+NAMES = ["gemma", "gemma2", "gemma3", "opt", "bloom", "whisper", "mamba", "mamba-whole", "transformer", "encoder"]
 
 
 class OnnxTrainer(Trainer):
@@ -55,9 +55,26 @@ def transformer(torch):
     return Translation(), lambda: {"source": tokens(), "target": tokens()}, "TranslationForConditionalGeneration"
 
 
+def encoder(torch):
+    """torch.nn.TransformerEncoder, whose layers are copies of one: all that they hold is equal when it is exported."""
+
+    class Labelling(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(99, 32)
+            layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+            self.encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+            self.head = torch.nn.Linear(32, 99)
+
+        def forward(self, source):
+            return self.head(self.encoder(self.embed(source)))
+
+    return Labelling(), lambda: {"source": torch.randint(3, 90, (BATCH, SEQUENCE))}, "LabellingForMaskedLM"
+
+
 def model_of(name, torch):
-    if name == "transformer":
-        return transformer(torch)
+    if name in ("transformer", "encoder"):
+        return (transformer if name == "transformer" else encoder)(torch)
     import transformers
     row = next(row for row in rows_of(HERE / "census.txt") if row["name"] == name)
     model_class, config = configure(row, transformers)

@@ -70,8 +70,23 @@ struct hyc::onnx::Shared {
   bool isNoted = true;     // of all who read it the calls are known
 };
 
+/// What a parameter is called inside the module that reads it: "out_proj.weight" of "h.0.attn.out_proj.weight", where
+/// "h.0.attn" is among the readers. Its last word where no reader's module begins its name, or "weight".
+static StringRef nameInside(StringRef name, const std::map<Reader, Binding> &readers) {
+  StringRef inside = name.rsplit('.').second;
+  size_t longest = 0;
+  for (const auto &[reader, binding] : readers)
+    if (StringRef rest = name;
+        reader.first.size() > longest && rest.consume_front(reader.first) && rest.consume_front(".") && !rest.empty()) {
+      longest = reader.first.size();
+      inside = rest;
+    }
+  return inside.empty() ? "weight" : inside;
+}
+
 /// A part of a parameter, for one reader: what the program called it, or its module, and whether it is trained.
-static ParameterNaming namePart(const ParameterNaming &whole, const Reader &reader, const TracedProgram &traced) {
+static ParameterNaming namePart(const ParameterNaming &whole, const std::map<Reader, Binding> &readers,
+                                const Reader &reader, const TracedProgram &traced) {
   ParameterNaming part = whole;
   if (StringRef bias = traced.parameterOf(reader.second); !bias.empty()) {
     part.name = bias.str();
@@ -79,9 +94,8 @@ static ParameterNaming namePart(const ParameterNaming &whole, const Reader &read
   }
   const auto norms = llvm::ArrayRef(kNormRoles).drop_front();
   const auto *role = llvm::find(norms, reader.second);
-  StringRef leaf = StringRef(whole.name).rsplit('.').second;
   if (role == norms.end()) {
-    part.name = reader.first + "." + (leaf.empty() ? "weight" : leaf.str());
+    part.name = reader.first + "." + nameInside(whole.name, readers).str();
     return part;
   }
   const auto place = role - norms.begin();
@@ -98,7 +112,7 @@ static bool hadOwnParameters(const Shared &shared, const ParameterNaming &whole,
   if (!shared.isNoted)
     return false;
   for (const auto &[reader, binding] : shared.readers) {
-    const std::string name = namePart(whole, reader, traced).name;
+    const std::string name = namePart(whole, shared.readers, reader, traced).name;
     if (!traced.isParameter(name) || !seen.insert(name).second || (shared.byName.count(reader) && name != whole.name))
       return false;
   }
@@ -155,7 +169,7 @@ void Importer::split(int index, const Binding &whole, std::map<Reader, Binding> 
   std::string told;
   for (auto &[reader, part] : parts) {
     part = whole;
-    ParameterNaming own = namePart(asWhole, reader, traced);
+    ParameterNaming own = namePart(asWhole, parts, reader, traced);
     own.valuesOf = index;
     while (own.name != asWhole.name && !taken.insert(own.name).second)
       own.name += "_";

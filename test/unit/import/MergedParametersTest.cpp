@@ -142,6 +142,22 @@ TEST(MergedParameters, of_several_values_that_are_tied_stay_one) {
   EXPECT_EQ(parametersOf(imported), (Names{"h.0.decay"}));
 }
 
+/// As in nn.MultiheadAttention, which reads the weight of a linear layer inside it.
+TEST(MergedParameters, are_named_as_inside_the_module_that_reads_them) {
+  ModelBuilder model;
+  model.input("x", kF32, {2});
+  model.floats("h.0.attn.out.decay", {2}, {1, 2});
+  declare(model, {"h.0.attn.out.decay", "h.1.attn.out.decay"});
+  trace(model.node("Mul", {"x", "h.0.attn.out.decay"}, {"a"}), "h.0.attn", "aten.mul.Tensor",
+        "%x, %p_h_0_attn_out_decay");
+  trace(model.node("Mul", {"a", "h.0.attn.out.decay"}, {"y"}), "h.1.attn", "aten.mul.Tensor",
+        "%a, %p_h_1_attn_out_decay");
+  model.output("y");
+  Imported imported = importModel(model);
+  ASSERT_TRUE(imported) << imported.allErrors();
+  EXPECT_EQ(parametersOf(imported), (Names{"h.0.attn.out.decay", "h.1.attn.out.decay"}));
+}
+
 /// A bias of zeros whose halves two modules read, of one node that belongs to neither.
 TEST(MergedParameters, are_apart_where_what_is_computed_of_them_was_merged_too) {
   ModelBuilder model;
