@@ -183,7 +183,8 @@ TEST_F(StepTimeTest, OfATableTheRowsThatArePickedAreTouched) {
       "    %rows = rank.at @activations 256 : <2x4xf32>\n"
       "    rank.call \"embedding\" %rows = %ids, %table : !rank.buffer<2x4xf32>, !rank.buffer<2xi64>, "
       "!rank.buffer<9x4xf32>\n"
-      "    rank.call \"embedding_grad\" %table = %ids, %rows {mode = #rank<mode add>} : !rank.buffer<9x4xf32>, !rank.buffer<2xi64>, "
+      "    rank.call \"embedding_grad\" %table = %ids, %rows {mode = #rank<mode add>} : !rank.buffer<9x4xf32>, "
+      "!rank.buffer<2xi64>, "
       "!rank.buffer<2x4xf32>\n"
       "    rank.call \"embedding_grad\" %table = %ids, %rows : !rank.buffer<9x4xf32>, !rank.buffer<2xi64>, "
       "!rank.buffer<2x4xf32>\n"));
