@@ -76,7 +76,7 @@ public:
     case Event::Kind::Exchange:
       start(one);
       if (hasThread)
-        linkFree = done[index] = std::max({now, dispatched, linkFree}) + one.seconds;
+        linkFree = done[index] = std::max(ready(), linkFree) + one.seconds;
       break;
     case Event::Kind::Wait:
       break;
@@ -93,6 +93,9 @@ public:
     now = std::max(now, end);
   }
 
+  /// When what the thread has started last may begin.
+  double ready() const { return std::max(now, dispatched); }
+
   /// The thread comes to the next kernel or exchange.
   void start(const Event &one) { dispatched += one.isStarted ? dispatch : 0; }
 
@@ -100,7 +103,7 @@ private:
   /// A device that waits to be told what is next counts as computing: more of a kernel's time would change nothing.
   void compute(const Event &one) {
     start(one);
-    double end = std::max(now, dispatched) + one.seconds;
+    double end = ready() + one.seconds;
     time.computation += end - now;
     now = end;
   }
@@ -202,7 +205,7 @@ private:
     Meeting &meeting = meetings[joined[event]];
     clock.start(one);
     ++meeting.arrived;
-    meeting.begin = std::max(meeting.begin, clock.now);
+    meeting.begin = std::max(meeting.begin, clock.ready());
     meeting.link = std::max(meeting.link, clock.linkFree);
   }
 

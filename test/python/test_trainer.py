@@ -179,6 +179,7 @@ def test_what_happens_not_within_the_training_is_told_and_the_model_saved_at_its
     assert len([w for w in told if "hyc.Trainer makes no checkpoint" in str(w.message)]) == 1
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert [entry["epoch"] for entry in logs] == [1.0, 2.0]
+    assert len([entry for entry in trainer.state.log_history if "eval_loss" in entry]) == 1  # of the last step
     saved = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "checkpoint-10")
     for (name, a), (_, b) in zip(saved.named_parameters(), trainer.model.named_parameters()):
         assert torch.equal(a, b), name

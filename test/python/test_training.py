@@ -401,3 +401,17 @@ def test_plans_without_making_programs():
     )
     assert (job.plan.tp, job.plan.micro_batch, job.plan.sequence) == (2, 3, 16)
     assert job.memory.total_bytes > 0
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    from hyc import weights
+
+    model = torch.nn.Linear(2, 3)
+    names = weights.Names.of(model)
+    save_file({"weight": torch.ones(3, 2)}, tmp_path / "some.safetensors")
+    assert torch.equal(weights.load(tmp_path / "some.safetensors", names)["bias"], model.bias)
+    save_file({"weight": torch.ones(3, 2), "bias_": torch.ones(3)}, tmp_path / "renamed.safetensors")
+    with pytest.raises(hyc.DataError, match="has tensor 'bias_', which the model has not: of 1 of its 2 tensors"):
+        weights.load(tmp_path / "renamed.safetensors", names)

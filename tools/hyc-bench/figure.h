@@ -20,10 +20,11 @@ enum class Measure {
   kDiskWrite,      // size: bytes
   kDiskRead,
   kFloat8Product,  // of 8-bit floats
-  kAttention,      // forward and gradient, bf16, causal; size: operations, those of the half that is looked at
-  kLaunch,         // of one kernel after the other; rate: kernels
-  kDeviceMemory,   // size: bytes that the device has
-  kThinProduct     // f32, of few rows by a large matrix that was used long ago; size: operations
+  kAttention,  // forward and gradient, causal, f32 on CPUs and bf16 on GPUs; size: operations, those of the half that
+               // is looked at
+  kLaunch,     // of one kernel after the other; rate: kernels
+  kDeviceMemory,  // size: bytes that the device has
+  kThinProduct    // f32, of few rows by a large matrix that was used long ago; size: operations
 };
 bool isProduct(Measure measure);  // of matrices as long as wide
 

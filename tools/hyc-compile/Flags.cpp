@@ -72,6 +72,10 @@ struct ValueReader {
 };
 } // namespace
 
+static bool isList(const SettingValue &value) {
+  return std::holds_alternative<std::vector<int64_t>>(value) || std::holds_alternative<std::vector<std::string>>(value);
+}
+
 Flags::Flag Flags::make(const SettingRow &row) {
   SettingValue like = valueOf(row.in(CompileOptions()));
   bool isSwitch = std::holds_alternative<bool>(like), isSplit = row.isSplitAtCommas;
@@ -134,9 +138,12 @@ llvm::Expected<CompileOptions> Flags::read() const {
   for (const Flag &flag : flags) {
     if (!flag.words->getNumOccurrences())
       continue;
+    const SettingValue like = valueOf(flag.row->in(options));
+    if (flag.words->getNumOccurrences() > 1 && !isList(like))
+      return usageError("--" + flag.row->flag.str() + " is given more than once, expected once");
     const std::vector<std::string> words(flag.words->begin(), flag.words->end());
     ValueReader reader{*flag.row, words, complaint};
-    SettingValue value = std::visit(reader, valueOf(flag.row->in(options)));
+    SettingValue value = std::visit(reader, like);
     if (!complaint.empty())
       return usageError(complaint);
     offerTo(flag.row->in(options), value, Origin::Flag, "--" + flag.row->flag.str());

@@ -43,8 +43,10 @@ static std::vector<std::string> compileFlags(const Toolchain &toolchain) {
 
 /// Runs `command` without a shell; the failure quotes the beginning of what it says.
 static Error run(const ProcessGroup &group, ArrayRef<std::string> command, StringRef what) {
-  const MemoryFile log;
-  Expected<pid_t> pid = group.start(command, log.getPath());
+  Expected<std::unique_ptr<MemoryFile>> log = MemoryFile::create();
+  if (!log)
+    return log.takeError();
+  Expected<pid_t> pid = group.start(command, (*log)->getPath());
   if (!pid)
     return makeError(ExitCode::Unavailable,
                      "cannot start the host compiler '" + command.front() + "': " + toString(pid.takeError()));
@@ -56,7 +58,7 @@ static Error run(const ProcessGroup &group, ArrayRef<std::string> command, Strin
   Interruption::forgetChild(process.Pid);
   if (ended.ReturnCode == 0)
     return Error::success();
-  const std::string output = log.read(4000);
+  const std::string output = (*log)->read(4000);
   SmallVector<StringRef> lines;
   StringRef(output).split(lines, '\n');
   for (StringRef line : lines)

@@ -85,10 +85,12 @@ static StringSet<> macrosOf(StringRef text) {
 
 Expected<std::vector<std::string>> hyc::instructionsOf(const Toolchain &toolchain) {
   constexpr size_t kMostMacros = 1 << 20, kMostSaid = 1000;
-  const MemoryFile told, log;
+  Expected<std::unique_ptr<MemoryFile>> told = MemoryFile::create(), log = MemoryFile::create();
+  if (!told || !log)
+    return joinErrors(told.takeError(), log.takeError());
   const std::string march = "-march=" + toolchain.march;
   const StringRef arguments[] = {toolchain.compiler, march, "-dM", "-E", "-x", "c++", "/dev/null"};
-  const std::optional<StringRef> redirects[] = {StringRef(""), told.getPath(), log.getPath()};
+  const std::optional<StringRef> redirects[] = {StringRef(""), (*told)->getPath(), (*log)->getPath()};
   std::string problem;
   int status = sys::ExecuteAndWait(toolchain.compiler, arguments, std::nullopt, redirects, 0, 0, &problem);
   if (status < 0)
@@ -98,8 +100,11 @@ Expected<std::vector<std::string>> hyc::instructionsOf(const Toolchain &toolchai
                                           "\", which the host compiler does not take; expected native, or a CPU that "
                                           "it names, as in x86-64-v3; " +
                                           sys::path::filename(toolchain.compiler).str() + " says:\n" +
-                                          StringRef(log.read(kMostSaid)).rtrim().str());
-  const StringSet<> macros = macrosOf(told.read(kMostMacros));
+                                          StringRef((*log)->read(kMostSaid)).rtrim().str());
+  const StringSet<> macros = macrosOf((*told)->read(kMostMacros));
+  if (macros.empty())
+    return makeError(ExitCode::Unavailable, "the host compiler '" + toolchain.compiler +
+                                                "' tells of no macros with -dM -E; expected GCC or Clang");
   std::vector<std::string> names;
   for (const InstructionSet &set : kSets)
     if (macros.contains(set.macro))

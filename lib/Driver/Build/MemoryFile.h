@@ -3,14 +3,18 @@
 #ifndef HYC_LIB_DRIVER_BUILD_MEMORYFILE_H
 #define HYC_LIB_DRIVER_BUILD_MEMORYFILE_H
 
+#include "llvm/Support/Error.h"
+
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace hyc {
 
 class MemoryFile {
 public:
-  MemoryFile();
+  /// Fails, saying why, where the system gives none or children could not open it.
+  static llvm::Expected<std::unique_ptr<MemoryFile>> create();
   ~MemoryFile();
   MemoryFile(const MemoryFile &) = delete;
   MemoryFile &operator=(const MemoryFile &) = delete;
@@ -21,6 +25,8 @@ public:
   std::string read(size_t most) const;
 
 private:
+  explicit MemoryFile(int descriptor);
+
   int descriptor;
   std::string path;
 };

@@ -18,10 +18,11 @@ using namespace hyc;
 
 static bool isOtherFloat(Type type) { return type.isF16() || type.isBF16() || type.isF64(); }
 
+/// A number that f32 has not stands for the largest that there is, as the least of f64 does in a mask.
 static APFloat toF32(APFloat value) {
-  bool ignored;
+  bool ignored, isFinite = value.isFinite();
   value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &ignored);
-  return value;
+  return isFinite && value.isInfinity() ? APFloat::getLargest(APFloat::IEEEsingle(), value.isNegative()) : value;
 }
 
 /// Numbers are converted, and everything else has the type in its place.
@@ -46,14 +47,18 @@ static AttrTypeReplacer replacerToF32(MLIRContext *context, const llvm::SetVecto
   return replacer;
 }
 
-/// Places in files from which tensors of these types start, with the types that are stored there.
+/// Places in files from which tensors of these types start, or whose types are noted, with the types that are stored
+/// there.
 static SmallVector<std::pair<FileAttr, Type>> storedAs(ModuleOp module, const llvm::SetVector<Type> &types) {
   SmallVector<std::pair<FileAttr, Type>> stored;
   for (auto param : module.getOps<ParamOp>()) {
     Type type = param.getTensorType().getElementType();
-    if (!types.contains(type))
-      continue;
-    param.getInitAttr().walk([&](FileAttr file) { stored.push_back({file, getStoredType(param, file, type)}); });
+    param.getInitAttr().walk([&](FileAttr file) {
+      // What is stored in another type than others have is noted, in attributes whose types are retold with all.
+      Type inFile = getStoredType(param, file, type);
+      if (types.contains(type) || inFile != type)
+        stored.push_back({file, inFile});
+    });
   }
   return stored;
 }

@@ -15,8 +15,8 @@ namespace hyc {
 /// by itself stays. Gives the types that are no more, as "bf16"; nothing of an f32 model.
 std::string computeInF32(mlir::ModuleOp module);
 
-/// Inputs of other types (truth values, bytes, 16-bit floats, ...) are read as i32, i64 or f32, which hold all that
-/// they can have, and converted where the model begins.
+/// Inputs of other types (truth values, bytes, 16-bit floats, ...) are read as i32, i64 or f32 (64-bit floats as
+/// f32, unsigned 64-bit integers as i64), and converted where the model begins.
 void readByTypesOfData(mlir::ModuleOp module);
 
 } // namespace hyc

@@ -71,9 +71,9 @@ struct hyc::onnx::Shared {
 };
 
 /// What a parameter is called inside the module that reads it: "out_proj.weight" of "h.0.attn.out_proj.weight", where
-/// "h.0.attn" is among the readers. Its last word where no reader's module begins its name, or "weight".
+/// "h.0.attn" is among the readers; empty where no reader's module begins its name.
 static StringRef nameInside(StringRef name, const std::map<Reader, Binding> &readers) {
-  StringRef inside = name.rsplit('.').second;
+  StringRef inside;
   size_t longest = 0;
   for (const auto &[reader, binding] : readers)
     if (StringRef rest = name;
@@ -81,7 +81,7 @@ static StringRef nameInside(StringRef name, const std::map<Reader, Binding> &rea
       longest = reader.first.size();
       inside = rest;
     }
-  return inside.empty() ? "weight" : inside;
+  return inside;
 }
 
 /// A part of a parameter, for one reader: what the program called it, or its module, and whether it is trained.
@@ -95,7 +95,10 @@ static ParameterNaming namePart(const ParameterNaming &whole, const std::map<Rea
   const auto norms = llvm::ArrayRef(kNormRoles).drop_front();
   const auto *role = llvm::find(norms, reader.second);
   if (role == norms.end()) {
+    StringRef leaf = StringRef(whole.name).rsplit('.').second;
     part.name = reader.first + "." + nameInside(whole.name, readers).str();
+    if (!traced.isParameter(part.name))
+      part.name = reader.first + "." + (leaf.empty() ? "weight" : leaf.str());
     return part;
   }
   const auto place = role - norms.begin();

@@ -137,7 +137,9 @@ def _lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[tu
                 try:
                     yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
-                    found = f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+                    mark = len(codecs.BOM_UTF8) if number == 1 and line.startswith(codecs.BOM_UTF8) else 0
+                    at = error.start + mark
+                    found = f"byte {at + 1} is 0x{line[at]:02x}"
                     raise DataError(f"{path}:{number}: {found}, no part of UTF-8") from error
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror}") from error

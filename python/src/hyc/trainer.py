@@ -308,7 +308,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             state.global_step = step.step
             state.epoch = step.step * per_step / size
             self.control = self.callback_handler.on_step_end(args, state, self.control)
-            if step.step % steps_an_epoch == 0:
+            if step.step % steps_an_epoch == 0 or step.step == steps:
                 self.control = self.callback_handler.on_epoch_end(args, state, self.control)
             if self.control.should_log:
                 self.control.should_log = False
@@ -328,6 +328,9 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         if self.control.should_save:
             self.control.should_save = False
             self.save_model(os.path.join(args.output_dir, f"checkpoint-{steps}"))
+        if self.control.should_evaluate:
+            self.control.should_evaluate = False
+            self.evaluate()
         return losses
 
     def _pass_over(self, step: int) -> None:

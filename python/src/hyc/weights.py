@@ -42,10 +42,10 @@ def load(file: pathlib.Path, names: Names | None) -> dict[str, torch.Tensor]:
         raise DataError(f"'{file}' cannot be read: {error}") from error
     if names is None:
         return saved
+    if unknown := sorted(saved.keys() - names.dtypes.keys()):
+        raise DataError(f"'{file}' has tensor '{unknown[0]}', which the model has not: of {len(unknown)} of its {len(saved)} tensors")
     state: dict[str, Any] = {}
     for name, dtype in names.dtypes.items():
         found = next((other for other in (name, *names.ties[name]) if other in saved), None)
         state[name] = names.own[name] if found is None else saved[found].to(dtype)
-    if saved and not saved.keys() & names.dtypes.keys():
-        raise DataError(f"'{file}' has tensor '{min(saved)}' and others, of which the model has none")
     return state

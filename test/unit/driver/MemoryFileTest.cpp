@@ -8,7 +8,9 @@
 using hyc::MemoryFile;
 
 TEST(MemoryFile, HoldsWhatChildrenPrint) {
-  const MemoryFile one, other;
+  llvm::Expected<std::unique_ptr<MemoryFile>> first = MemoryFile::create(), second = MemoryFile::create();
+  ASSERT_TRUE(first && second);
+  const MemoryFile &one = **first, &other = **second;
   EXPECT_EQ(one.read(100), "");
   ASSERT_EQ(std::system(("echo said twice > " + one.getPath() + "; echo else > " + other.getPath()).c_str()), 0);
   EXPECT_EQ(one.read(100), "said twice\n");

@@ -158,6 +158,20 @@ TEST(MergedParameters, are_named_as_inside_the_module_that_reads_them) {
   EXPECT_EQ(parametersOf(imported), (Names{"h.0.attn.out.decay", "h.1.attn.out.decay"}));
 }
 
+/// Of readers of unequal depth the path inside one says nothing of another: the last word does.
+TEST(MergedParameters, are_named_by_their_last_word_where_the_program_has_no_longer_name) {
+  ModelBuilder model;
+  model.input("x", kF32, {2});
+  model.floats("enc.a.bias", {2}, {0, 0});
+  declare(model, {"enc.a.bias", "dec.a.bias"});
+  trace(model.node("Mul", {"x", "enc.a.bias"}, {"a"}), "enc", "aten.mul.Tensor", "%x, %p_enc_a_bias");
+  trace(model.node("Mul", {"a", "enc.a.bias"}, {"y"}), "dec.a", "aten.mul.Tensor", "%a, %p_dec_a_bias");
+  model.output("y");
+  Imported imported = importModel(model);
+  ASSERT_TRUE(imported) << imported.allErrors();
+  EXPECT_EQ(parametersOf(imported), (Names{"dec.a.bias", "enc.a.bias"}));
+}
+
 /// A bias of zeros whose halves two modules read, of one node that belongs to neither.
 TEST(MergedParameters, are_apart_where_what_is_computed_of_them_was_merged_too) {
   ModelBuilder model;
