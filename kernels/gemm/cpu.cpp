@@ -66,7 +66,6 @@ struct PackedB {
     return base + (run - k0) * rowFloats + panel * kPanelColumns * steps;
   }
   int64_t panels() const { return ceilDiv(columns, kPanelColumns); }
-  int64_t columnsOf(int64_t panel) const { return min(kPanelColumns, columns - panel * kPanelColumns); }
 };
 
 // A weight packed whole is the packed form of one column block after the other, each over all of k.
@@ -76,65 +75,33 @@ static PackedB packedBlock(const GemmDesc &d, const float *packed, int64_t k0, i
 }
 
 // `run` is the first k of a run.
-static void packPanelOfB(const GemmDesc &d, const float *b, const PackedB &packed, int64_t run, int64_t panel,
-                         float *dst) {
+static void packPanelOfB(const GemmDesc &d, const float *b, const PackedB &packed, int64_t run, int64_t panel) {
   const int64_t ldb = d.rowStrideB(), column = packed.n0 + panel * kPanelColumns;
   const int64_t lanes = min(kPanelColumns, packed.n0 + packed.columns - column), steps = min(kGemmRun, d.k - run);
+  float *dst = packed.panel(run, steps, panel);
   if (d.transB)
     packStridedLanes<kPanelColumns>(b + column * ldb + run, ldb, lanes, steps, dst);
   else
     packContiguousLanes<kPanelColumns>(b + run * ldb + column, ldb, lanes, steps, dst);
 }
 
-static void packPanelOfB(const GemmDesc &d, const float *b, const PackedB &packed, int64_t run, int64_t panel) {
-  packPanelOfB(d, b, packed, run, panel, packed.panel(run, min(kGemmRun, d.k - run), panel));
-}
-
-// A panel of B that is packed next, where it lies: in pieces as wide as the panel, one a step of k, which are rows of
-// B, or parts of the columns of one that is transposed. Tiles of the panel before it ask for it while they compute, one
-// piece in so many steps, so that it is in the second cache when it is packed.
+// Asks for a packed panel, whole and of a whole run, while tiles of the one before it compute: each of a power of two
+// of tiles for its part, kPanelColumns floats in so many steps. So it is in the second cache, which all of packed B
+// does not fit, when its turn comes.
 class ComingPanel {
  public:
-  // A whole one: others are not worth it.
-  ComingPanel(const GemmDesc &d, const float *b, int64_t run, int64_t column)
-      : isThere_(column + kPanelColumns <= d.n && run + kGemmRun <= d.k),
-        first_(d.transB ? b + column * d.rowStrideB() + run : b + run * d.rowStrideB() + column),
-        stretch_(d.transB ? kGemmRun / kPanelColumns : 1),
-        ld_(d.rowStrideB()) {}
+  ComingPanel(const float *packed, int64_t tile, int64_t tiles)
+      : mask_(tiles - 1), at_(packed + tile * (kGemmRun / tiles) * kPanelColumns) {}
 
-  // One that is packed already, of so many steps.
-  ComingPanel(const float *packed, int64_t steps)
-      : isThere_(steps == kGemmRun), first_(packed), stretch_(kGemmRun), ld_(0) {}
-
-  bool isThere() const { return isThere_; }
-
-  class Asking {
-   public:
-    // `tile` of `tiles`, a power of two.
-    Asking(const ComingPanel &panel, int64_t tile, int64_t tiles) : panel_(panel), mask_(tiles - 1) {
-      const int64_t piece = tile * (kGemmRun / tiles);
-      left_ = panel.stretch_ - piece % panel.stretch_;
-      at_ = panel.first_ + piece / panel.stretch_ * panel.ld_ + piece % panel.stretch_ * kPanelColumns;
-    }
-    HYC_INLINE void operator()(int64_t step) {
-      if ((step & mask_) != 0) return;
-      for (int i = 0; i < kPanelColumns; i += kLineFloats) __builtin_prefetch(at_ + i, 0, 2);
-      at_ += kPanelColumns;
-      if (--left_ > 0) return;
-      left_ = panel_.stretch_;
-      at_ += panel_.ld_ - panel_.stretch_ * kPanelColumns;
-    }
-
-   private:
-    const ComingPanel &panel_;
-    int64_t mask_, left_;
-    const float *at_;
-  };
+  HYC_INLINE void operator()(int64_t step) {
+    if ((step & mask_) != 0) return;
+    for (int i = 0; i < kPanelColumns; i += kLineFloats) __builtin_prefetch(at_ + i, 0, 2);
+    at_ += kPanelColumns;
+  }
 
  private:
-  bool isThere_;
-  const float *first_;
-  int64_t stretch_, ld_;
+  int64_t mask_;
+  const float *at_;
 };
 
 static void packRowsOfA(const GemmDesc &d, const float *a, int64_t run, int64_t row, int64_t rows, float *dst) {
@@ -152,46 +119,32 @@ struct TileRange {
   int64_t row, rows, firstPanel, lastPanel;
 };
 
-// The tiles of one packed panel, in rows of C. `coming`: the panel that is packed next, or null.
-static void computeTilesOfPanel(const GemmDesc &d, int64_t run, int64_t row, int64_t rows, int64_t column,
-                                int64_t columns, const float *packedA, const float *panel, const float *bias, float *c,
-                                const ComingPanel *coming) {
-  const int64_t ldc = d.rowStrideC(), steps = min(kGemmRun, d.k - run);
-  const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && run == 0 ? bias + column : nullptr,
-                             d.beta != 0 || run > 0};
-  int64_t asking = 1;  // so many tiles ask for the coming panel
-  while (2 * asking * kPanelRows <= rows) asking *= 2;
-  for (int64_t i = 0, tile = 0; i < rows; i += kPanelRows, ++tile) {
-    const MicroOperands operands = {packedA + i * steps,          1,  kPanelRows, panel, kPanelColumns,
-                                    c + (row + i) * ldc + column, ldc};
-    if (coming && tile < asking)
-      computeTile(steps, operands, epilogue, min(kPanelRows, rows - i), columns,
-                  ComingPanel::Asking(*coming, tile, asking));
-    else
-      computeTile(steps, operands, epilogue, min(kPanelRows, rows - i), columns);
-  }
-}
-
 static void computeTiles(const GemmDesc &d, int64_t run, const TileRange &r, const float *packedA,
                          const PackedB &packedB, const float *bias, float *c) {
-  const int64_t steps = min(kGemmRun, d.k - run);
-  for (int64_t panel = r.firstPanel; panel < r.lastPanel; ++panel) {
-    const ComingPanel coming(packedB.panel(run, steps, panel + 1), steps);
-    computeTilesOfPanel(d, run, r.row, r.rows, packedB.n0 + panel * kPanelColumns, packedB.columnsOf(panel), packedA,
-                        packedB.panel(run, steps, panel), bias, c,
-                        panel + 1 < r.lastPanel && coming.isThere() ? &coming : nullptr);
-  }
-}
-
-// Each panel is packed when its tiles are computed, and again in the same place, while the next one is on its way.
-static void packAndComputeTiles(const GemmDesc &d, int64_t run, const TileRange &r, const float *packedA,
-                                const float *b, const PackedB &packedB, const float *bias, float *c, float *own) {
+  const int64_t ldc = d.rowStrideC(), steps = min(kGemmRun, d.k - run);
+  int64_t asking = 1;  // so many tiles of a panel ask for the next one
+  while (2 * asking * kPanelRows <= r.rows) asking *= 2;
   for (int64_t panel = r.firstPanel; panel < r.lastPanel; ++panel) {
     const int64_t column = packedB.n0 + panel * kPanelColumns;
-    packPanelOfB(d, b, packedB, run, panel, own);
-    const ComingPanel coming(d, b, run, column + kPanelColumns);
-    computeTilesOfPanel(d, run, r.row, r.rows, column, packedB.columnsOf(panel), packedA, own, bias, c,
-                        panel + 1 < r.lastPanel && coming.isThere() ? &coming : nullptr);
+    const int64_t columns = min(kPanelColumns, packedB.n0 + packedB.columns - column);
+    const bool isOneComing = panel + 1 < r.lastPanel && steps == kGemmRun;
+    const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && run == 0 ? bias + column : nullptr,
+                               d.beta != 0 || run > 0};
+    for (int64_t i = 0, tile = 0; i < r.rows; i += kPanelRows, ++tile) {
+      const MicroOperands operands = {packedA + i * steps,
+                                      1,
+                                      kPanelRows,
+                                      packedB.panel(run, steps, panel),
+                                      kPanelColumns,
+                                      c + (r.row + i) * ldc + column,
+                                      ldc};
+      const int64_t rows = min(kPanelRows, r.rows - i);
+      if (isOneComing && tile < asking)
+        computeTile(steps, operands, epilogue, rows, columns,
+                    ComingPanel(packedB.panel(run, steps, panel + 1), tile, asking));
+      else
+        computeTile(steps, operands, epilogue, rows, columns);
+    }
   }
 }
 
@@ -211,34 +164,22 @@ struct Jobs {
   }
 };
 
-// Whether a panel of B is packed by whoever computes with it, when it is due. Where one job has all rows no other one
-// wants it; the shared scratch memory then has a place for one panel of each thread.
-static bool packsWhenDue(const GemmDesc &d, const Jobs &jobs, const PackedB &packedB) {
-  const int64_t depth = min(kGemmDepthBlock, d.k), steps = min(kGemmRun, d.k);
-  return jobs.rowJobs == 1 && packedB.rowFloats * depth >= omp_get_num_threads() * kPanelColumns * steps;
-}
-
 // The work of every thread of a team on the runs of k from packedB.k0 to `kEnd`. `b` is null when packedB is filled.
 static void multiplyDepth(const GemmDesc &d, int64_t kEnd, const float *a, const float *b, const PackedB &packedB,
                           const float *bias, float *c, float *scratchA) {
-  const Jobs jobs(d.m, packedB.panels(), omp_get_num_threads());
-  const bool isDue = b && packsWhenDue(d, jobs, packedB);
-  if (b && !isDue) {
+  if (b) {
 #pragma omp for collapse(2) schedule(static)
     for (int64_t run = packedB.k0; run < kEnd; run += kGemmRun)
       for (int64_t panel = 0; panel < packedB.panels(); ++panel) packPanelOfB(d, b, packedB, run, panel);
   }
-  float *const own = packedB.base + omp_get_thread_num() * kPanelColumns * min(kGemmRun, d.k);
+  const Jobs jobs(d.m, packedB.panels(), omp_get_num_threads());
   shareJobs(jobs.rowJobs * jobs.panelJobs, [&](int64_t job) {
     const int64_t row = job / jobs.panelJobs * jobs.rowsPerJob, panel = job % jobs.panelJobs * jobs.panelsPerJob;
     const TileRange range = {row, min(jobs.rowsPerJob, d.m - row), panel,
                              min(panel + jobs.panelsPerJob, packedB.panels())};
     for (int64_t run = packedB.k0; run < kEnd; run += kGemmRun) {
       packRowsOfA(d, a, run, range.row, range.rows, scratchA);
-      if (isDue)
-        packAndComputeTiles(d, run, range, scratchA, b, packedB, bias, c, own);
-      else
-        computeTiles(d, run, range, scratchA, packedB, bias, c);
+      computeTiles(d, run, range, scratchA, packedB, bias, c);
     }
   });
 }
