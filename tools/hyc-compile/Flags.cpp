@@ -49,9 +49,12 @@ struct ValueReader {
         ("--" + row.flag + " is \"" + word + "\", expected " + (range.empty() ? kindOf(value).str() : range)).str();
     return false;
   }
+  /// Of a flag that is given again the last word counts, but all have to be ones that it can be.
   template <typename T> SettingValue one() {
     T value{};
-    read(words.back(), value);
+    for (StringRef word : words)
+      if (!read(word, value))
+        break;
     return value;
   }
   template <typename T> SettingValue list() {
@@ -71,10 +74,6 @@ struct ValueReader {
   SettingValue operator()(const std::vector<std::string> &) { return list<std::string>(); }
 };
 } // namespace
-
-static bool isList(const SettingValue &value) {
-  return std::holds_alternative<std::vector<int64_t>>(value) || std::holds_alternative<std::vector<std::string>>(value);
-}
 
 Flags::Flag Flags::make(const SettingRow &row) {
   SettingValue like = valueOf(row.in(CompileOptions()));
@@ -138,12 +137,9 @@ llvm::Expected<CompileOptions> Flags::read() const {
   for (const Flag &flag : flags) {
     if (!flag.words->getNumOccurrences())
       continue;
-    const SettingValue like = valueOf(flag.row->in(options));
-    if (flag.words->getNumOccurrences() > 1 && !isList(like))
-      return usageError("--" + flag.row->flag.str() + " is given more than once, expected once");
     const std::vector<std::string> words(flag.words->begin(), flag.words->end());
     ValueReader reader{*flag.row, words, complaint};
-    SettingValue value = std::visit(reader, like);
+    SettingValue value = std::visit(reader, valueOf(flag.row->in(options)));
     if (!complaint.empty())
       return usageError(complaint);
     offerTo(flag.row->in(options), value, Origin::Flag, "--" + flag.row->flag.str());
