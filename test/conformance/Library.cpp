@@ -63,7 +63,7 @@ constexpr char kTop[] = R"(#include <algorithm>
 #include "kernels/write_mode.h"
 )";
 
-constexpr char kFlags[] = "-std=c++20 -O2 -march=native -ffp-contract=off -fopenmp -fno-math-errno "
+constexpr char kFlags[] = "-std=c++20 -O2 -march=native -mtune=generic -ffp-contract=off -fopenmp -fno-math-errno "
                           "-fno-trapping-math -w -fPIC -shared";
 
 std::string headersHash() {

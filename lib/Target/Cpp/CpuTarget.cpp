@@ -73,7 +73,7 @@ public:
        << "find_package(hyc REQUIRED)\n\n"
        << "set(CMAKE_CXX_STANDARD 20)\n"
        << "# Never contracted: the same values must come out whatever the compiler fuses.\n"
-       << "add_compile_options(-O3 -march=" << options.march
+       << "add_compile_options(-O3 -mtune=generic -march=" << options.march
        << " -ffp-contract=off -fno-math-errno -fno-trapping-math)\n"
        << "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/../bin)\n\n"
        << "add_library(kernels OBJECT kernels.cpp)\ntarget_link_libraries(kernels PUBLIC hyc::hycrt hyc::kernels)\n";
