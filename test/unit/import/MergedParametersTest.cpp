@@ -142,34 +142,35 @@ TEST(MergedParameters, of_several_values_that_are_tied_stay_one) {
   EXPECT_EQ(parametersOf(imported), (Names{"h.0.decay"}));
 }
 
-/// As in nn.MultiheadAttention, which reads the weight of a linear layer inside it.
-TEST(MergedParameters, are_named_as_inside_the_module_that_reads_them) {
+/// Parameters of a graph in which module `first` reads a tensor under its own name, and module `second` the same
+/// tensor, which the program had as `other`.
+Names namesOfTwo(const std::string &first, const std::string &name, const std::string &second, const std::string &other,
+                 const std::vector<float> &values) {
+  auto argument = [](std::string of) {
+    std::replace(of.begin(), of.end(), '.', '_');
+    return "%p_" + of;
+  };
   ModelBuilder model;
   model.input("x", kF32, {2});
-  model.floats("h.0.attn.out.decay", {2}, {1, 2});
-  declare(model, {"h.0.attn.out.decay", "h.1.attn.out.decay"});
-  trace(model.node("Mul", {"x", "h.0.attn.out.decay"}, {"a"}), "h.0.attn", "aten.mul.Tensor",
-        "%x, %p_h_0_attn_out_decay");
-  trace(model.node("Mul", {"a", "h.0.attn.out.decay"}, {"y"}), "h.1.attn", "aten.mul.Tensor",
-        "%a, %p_h_1_attn_out_decay");
+  model.floats(name, {2}, values);
+  declare(model, {name, other});
+  trace(model.node("Mul", {"x", name}, {"a"}), first, "aten.mul.Tensor", "%x, " + argument(name));
+  trace(model.node("Mul", {"a", name}, {"y"}), second, "aten.mul.Tensor", "%a, " + argument(other));
   model.output("y");
   Imported imported = importModel(model);
-  ASSERT_TRUE(imported) << imported.allErrors();
-  EXPECT_EQ(parametersOf(imported), (Names{"h.0.attn.out.decay", "h.1.attn.out.decay"}));
+  EXPECT_TRUE(imported) << imported.allErrors();
+  return imported ? parametersOf(imported) : Names();
+}
+
+/// As in nn.MultiheadAttention, which reads the weight of a linear layer inside it.
+TEST(MergedParameters, are_named_as_inside_the_module_that_reads_them) {
+  EXPECT_EQ(namesOfTwo("h.0.attn", "h.0.attn.out.decay", "h.1.attn", "h.1.attn.out.decay", {1, 2}),
+            (Names{"h.0.attn.out.decay", "h.1.attn.out.decay"}));
 }
 
 /// Of readers of unequal depth the path inside one says nothing of another: the last word does.
 TEST(MergedParameters, are_named_by_their_last_word_where_the_program_has_no_longer_name) {
-  ModelBuilder model;
-  model.input("x", kF32, {2});
-  model.floats("enc.a.bias", {2}, {0, 0});
-  declare(model, {"enc.a.bias", "dec.a.bias"});
-  trace(model.node("Mul", {"x", "enc.a.bias"}, {"a"}), "enc", "aten.mul.Tensor", "%x, %p_enc_a_bias");
-  trace(model.node("Mul", {"a", "enc.a.bias"}, {"y"}), "dec.a", "aten.mul.Tensor", "%a, %p_dec_a_bias");
-  model.output("y");
-  Imported imported = importModel(model);
-  ASSERT_TRUE(imported) << imported.allErrors();
-  EXPECT_EQ(parametersOf(imported), (Names{"dec.a.bias", "enc.a.bias"}));
+  EXPECT_EQ(namesOfTwo("enc", "enc.a.bias", "dec.a", "dec.a.bias", {0, 0}), (Names{"dec.a.bias", "enc.a.bias"}));
 }
 
 /// A bias of zeros whose halves two modules read, of one node that belongs to neither.
