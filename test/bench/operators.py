@@ -6,7 +6,8 @@ as many threads each, and set beside its bound.
 Usage: operators.py BUILD_FOLDER SCRATCH_FOLDER [NAME ...] [--threads 2] [--rounds 3]
 
 Needs torch. The model is loss(operator(x * w)). What the operator takes is the step's time less that of the same model without
-it, whose output is the operator's input. The bound is the longer of two: what forward and backward at least read and write (the
+it, whose output is the operator's input: where the operator's own is smaller, so is the loss behind it, and the difference
+flatters both. The bound is the longer of two: what forward and backward at least read and write (the
 input, the output, and the gradients of both) at the rate of a triad over arrays of 64 MiB, measured just before; and the
 operations of products, forward and both gradients, at the rate of a product of 1,024 x 1,024 x 1,024 in PyTorch. Printed are
 medians over the rounds of each round's best step.
