@@ -14,5 +14,6 @@ include "dialects/Hyc/HycWindowOps.td"
 include "dialects/Hyc/HycIndexOps.td"
 include "dialects/Hyc/HycExpertOps.td"
 include "dialects/Hyc/HycQuantizedOps.td"
+include "dialects/Hyc/HycLoopOps.td"
 
 #endif // HYC_OPS_TD

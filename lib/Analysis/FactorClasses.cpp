@@ -10,12 +10,13 @@ using namespace hyc;
 static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
 
 FactorClasses::FactorClasses(FuncOp func) {
-  func.walk([&](Operation *op) {
+  // What is inside of an op is that op's affair.
+  for (Operation &op : func.getBody().front()) {
     if (auto access = dyn_cast<SymbolAccessOpInterface>(op))
       linkSymbol(access.getAccessedSymbol().getAttr(), access.getAccessedValue());
     else if (isa<ShardingRuleOpInterface>(op))
-      addOp(op);
-  });
+      addOp(&op);
+  }
   // A state is split as its parameter is.
   for (auto state : func->getParentOfType<ModuleOp>().getOps<StateOp>()) {
     if (!state.getParamAttr())
@@ -27,14 +28,14 @@ FactorClasses::FactorClasses(FuncOp func) {
   for (int i = 0, e = static_cast<int>(parent.size()); i < e; ++i)
     if (find(i) == i)
       roots.push_back(i);
-  func.walk([&](Operation *op) {
-    auto rule = rules.find(op);
+  for (Operation &op : func.getBody().front()) {
+    auto rule = rules.find(&op);
     if (rule == rules.end())
-      return;
+      continue;
     for (auto [index, factor] : llvm::enumerate(rule->second.factors))
-      if (int cls = classOf(op, static_cast<int>(index)); cls >= 0)
-        occurrences[cls].push_back({op, static_cast<int>(index), factor.kind});
-  });
+      if (int cls = classOf(&op, static_cast<int>(index)); cls >= 0)
+        occurrences[cls].push_back({&op, static_cast<int>(index), factor.kind});
+  }
 }
 
 int FactorClasses::node(const void *key, int64_t dim, int64_t size) {

@@ -35,6 +35,7 @@ const OpTable &OpTable::get() {
     addIndexOps(filled);
     addCompositeOps(filled);
     addExpertOps(filled);
+    addLoopOps(filled);
     addNormOps(filled);
     addQuantizedOps(filled);
     addRandomOps(filled);

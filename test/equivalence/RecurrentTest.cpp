@@ -10,50 +10,56 @@ using namespace hyc::interpreter;
 
 namespace {
 const Model kRecurrent{"recurrent.pt2", "recurrent", "cross_entropy"};
+/// Of so many steps that they are rolled.
+const Model kLong{"recurrent_long.pt2", "recurrent_long", "cross_entropy"};
 
-TEST(Recurrent, LogitsArePyTorchs) {
-  const hyc_e2e::HostTensor &expected = referenceOf(kRecurrent).at("logits");
-  TrainedModule module(pathOf(kRecurrent), expected.shape[0]);
-  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, optionsOf(kRecurrent))) << module.diagnostics();
+class RecurrentModel : public testing::TestWithParam<Model> {};
+INSTANTIATE_TEST_SUITE_P(, RecurrentModel, testing::Values(kRecurrent, kLong),
+                         [](const auto &info) { return std::string(info.param.name); });
+
+TEST_P(RecurrentModel, LogitsArePyTorchs) {
+  const hyc_e2e::HostTensor &expected = referenceOf(GetParam()).at("logits");
+  TrainedModule module(pathOf(GetParam()), expected.shape[0]);
+  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, optionsOf(GetParam()))) << module.diagnostics();
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
   ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
-  NamedTensors batch = batchOf(kRecurrent, 0, expected.shape[0]);
+  NamedTensors batch = batchOf(GetParam(), 0, expected.shape[0]);
   batch.erase("labels"); // an input of the loss alone
   auto results = interpreter->call("train", batch);
   ASSERT_TRUE(succeeded(results)) << module.diagnostics();
   EXPECT_LT(relativeDifference((*results)[0].toDoubles(), expected.values), 1e-5);
 }
 
-TEST(Recurrent, TrainsAsPyTorchDoes) { expectPyTorchsTraining(kRecurrent); }
+TEST_P(RecurrentModel, TrainsAsPyTorchDoes) { expectPyTorchsTraining(GetParam()); }
 
-TEST(Recurrent, TrainsBySgdAsPyTorchDoes) {
+TEST_P(RecurrentModel, TrainsBySgdAsPyTorchDoes) {
   constexpr double kSgdRate = 0.1;
-  hyc::Plan options = optionsOf(kRecurrent);
+  hyc::Plan options = optionsOf(GetParam());
   options.optimizer = "sgd";
   options.weightDecay = 0;
-  TrainedModule module(pathOf(kRecurrent), batchSize(kRecurrent));
+  TrainedModule module(pathOf(GetParam()), batchSize(GetParam()));
   ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());
   ASSERT_TRUE(succeeded(interpreter)) << module.diagnostics();
-  const std::vector<double> &expected = referenceOf(kRecurrent).at("losses.sgd").values;
+  const std::vector<double> &expected = referenceOf(GetParam()).at("losses.sgd").values;
   for (int64_t step = 0; step < kSteps; ++step) {
-    auto result = runTrainStep(*interpreter, {batchOf(kRecurrent, step, batchSize(kRecurrent))}, kSgdRate);
+    auto result = runTrainStep(*interpreter, {batchOf(GetParam(), step, batchSize(GetParam()))}, kSgdRate);
     ASSERT_TRUE(succeeded(result)) << module.diagnostics();
     EXPECT_NEAR(result->meanLoss(), expected[step], 1e-5 * expected[step]) << "step " << step;
   }
 }
 
-TEST(Recurrent, TrainsAlikeOverMeshes) {
+TEST_P(RecurrentModel, TrainsAlikeOverMeshes) {
   for (int64_t zero : {0, 3})
     for (hyc::Phase last : {hyc::Phase::Local, hyc::Phase::Rank}) {
       SCOPED_TRACE("zero " + std::to_string(zero) + (last == hyc::Phase::Rank ? ", lowered" : ""));
-      hyc::Plan options = optionsOf(kRecurrent);
+      hyc::Plan options = optionsOf(GetParam());
       options.tp = options.dp = options.gradAccum = 2;
       options.zero = zero;
       options.gradientReduction = zero >= 2 ? "micro_batch" : "step";
       options.persistenceThreshold = 0;
-      expectMeshToTrainAlike(kRecurrent, options, oneDevice(kRecurrent), last);
+      expectMeshToTrainAlike(GetParam(), options, oneDevice(GetParam()), last);
     }
 }
 
@@ -65,5 +71,26 @@ TEST(Recurrent, MultipliesTheInputsOfAllStepsAtOnce) {
   int64_t products = 0;
   module.get().walk([&](hyc::EinsumOp) { ++products; });
   EXPECT_EQ(products, kDirections * (1 + kLength - 1) + kHead);
+}
+
+/// One op for all steps of a direction, and as many that go back.
+TEST(RolledRecurrent, GrowsWithLayersAlone) {
+  hyc::Plan options = optionsOf(kLong);
+  TrainedModule module(pathOf(kLong), batchSize(kLong));
+  ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
+      << module.diagnostics();
+  constexpr int64_t kDirections = 6;
+  int64_t forward = 0, backward = 0;
+  module.get().walk([&](hyc::ScanOp scan) { ++(scan->hasAttr("hyc.backward") ? backward : forward); });
+  EXPECT_EQ(forward, kDirections);
+  EXPECT_EQ(backward, kDirections);
+}
+
+TEST(RolledRecurrent, TrainsAlikeInStages) {
+  for (hyc::Phase last : {hyc::Phase::Local, hyc::Phase::Rank}) {
+    hyc::Plan options = optionsOf(kLong);
+    options.tp = options.dp = options.pp = options.gradAccum = 2;
+    expectMeshToTrainAlike(kLong, options, oneDevice(kLong), last);
+  }
 }
 } // namespace

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Exports a small model of recurrent layers, which torch.export leaves whole, and what PyTorch computes with it.
+"""Exports small models of recurrent layers, which torch.export leaves whole, and what PyTorch computes with them.
 
 The committed files were made with torch 2.15.0, safetensors 0.8.0 and numpy 2.4.6, on the CPU, in one thread. hyc itself
 never runs this script.
 
     recurrent.pt2            torch.export as it comes: two layers of LSTM in both directions, and a GRU over what they give
+    recurrent_long.pt2       the same, the LSTM with projections, and a plain layer behind it, over sequences of twenty
 
-recurrent.reference.safetensors holds
-    pixel_values   f32 [steps, batch, 6, 5]: sequences of six, called as those of the other fixtures; labels int32 [steps, batch]
+NAME.reference.safetensors holds
+    pixel_values   f32 [steps, batch, 6, 5]: sequences of six, or twenty, called as those of the other fixtures; labels int32 [steps, batch]
     logits         f32 [2, 10]: of the first two samples
     losses.adamw   f32 [steps]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
                    0.01
@@ -27,11 +28,13 @@ import torch
 from exporting import save_archive
 
 HERE = pathlib.Path(__file__).parent
-BATCH, STEPS, LENGTH = 8, 11, 6
+BATCH, STEPS = 8, 11
 
 
 class Recurrent(torch.nn.Module):
     """All that the layers give has a part in the result: what they say of each step, the last states and the last cells."""
+
+    LENGTH = 6
 
     def __init__(self):
         super().__init__()
@@ -45,20 +48,39 @@ class Recurrent(torch.nn.Module):
         return {"logits": self.head(torch.cat([again.mean(1) + last[0], hidden[3] - cells[2]], dim=-1))}
 
 
-def build():
+class RecurrentLong(torch.nn.Module):
+    LENGTH = 20
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(5, 8, num_layers=2, batch_first=True, bidirectional=True, proj_size=4)
+        self.gru = torch.nn.GRU(8, 8, batch_first=True)
+        self.plain = torch.nn.RNN(8, 6, nonlinearity="relu", bias=False)
+        self.head = torch.nn.Linear(14, 10)
+
+    def forward(self, pixel_values):
+        each, (hidden, cells) = self.lstm(pixel_values)
+        again, last = self.gru(each)
+        steps, _ = self.plain(again.transpose(0, 1))
+        own = again.mean(1) + last[0] + torch.cat([hidden[3], hidden[0]], dim=-1) - cells[2]
+        return {"logits": self.head(torch.cat([own, steps.mean(0)], dim=-1))}
+
+
+def build(module):
     torch.manual_seed(30)
-    return Recurrent().train()
+    return module().train()
 
 
-def data():
+def data(module):
     generator = numpy.random.default_rng(30)
-    return {"pixel_values": generator.standard_normal((STEPS, BATCH, LENGTH, 5), dtype=numpy.float32),
+    shape = (STEPS, BATCH, module.LENGTH, 5)
+    return {"pixel_values": generator.standard_normal(shape, dtype=numpy.float32),
             "labels": generator.integers(0, 10, (STEPS, BATCH), dtype=numpy.int32)}
 
 
-def train(values, make_optimizer):
+def train(module, values, make_optimizer):
     """Losses, and the gradients of the first."""
-    model, losses, gradients = build(), [], {}
+    model, losses, gradients = build(module), [], {}
     optimizer = make_optimizer(model.parameters())
     for step in range(STEPS):
         optimizer.zero_grad()
@@ -72,12 +94,12 @@ def train(values, make_optimizer):
     return numpy.array(losses, dtype=numpy.float32), gradients
 
 
-def reference():
-    values = data()
+def reference(module):
+    values = data(module)
     with torch.no_grad():
-        logits = build()(torch.from_numpy(values["pixel_values"][0][:2]))["logits"].numpy()
-    adamw, gradients = train(values, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
-    sgd, _ = train(values, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+        logits = build(module)(torch.from_numpy(values["pixel_values"][0][:2]))["logits"].numpy()
+    adamw, gradients = train(module, values, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
+    sgd, _ = train(module, values, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
     values |= gradients | {"logits": logits, "losses.adamw": adamw, "losses.sgd": sgd}
     return {name: numpy.array(value, order="C") for name, value in values.items()}
 
@@ -88,10 +110,11 @@ def main():
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    exported = torch.export.export(build(), (), {"pixel_values": torch.zeros(2, LENGTH, 5)},
-                                   dynamic_shapes={"pixel_values": {0: torch.export.Dim("batch")}})
-    save_archive(exported, options.output / "recurrent.pt2")
-    (options.output / "recurrent.reference.safetensors").write_bytes(safetensors.numpy.save(reference()))
+    for name, module in {"recurrent": Recurrent, "recurrent_long": RecurrentLong}.items():
+        exported = torch.export.export(build(module), (), {"pixel_values": torch.zeros(2, module.LENGTH, 5)},
+                                       dynamic_shapes={"pixel_values": {0: torch.export.Dim("batch")}})
+        save_archive(exported, options.output / f"{name}.pt2")
+        (options.output / f"{name}.reference.safetensors").write_bytes(safetensors.numpy.save(reference(module)))
 
 
 if __name__ == "__main__":

@@ -101,6 +101,14 @@ public:
   mlir::LogicalResult importBody(const onnxfile::Graph &body, llvm::ArrayRef<Binding> inputs,
                                  std::vector<Binding> &outputs);
 
+  /// Steps rolled into one op: what the last one carries on, and what all of them give, stacked along a new dimension
+  /// 0. What does not differ from step to step is computed once, before all of them. Nothing where steps cannot be
+  /// rolled: `build` fails, they draw random numbers, or carry on other types than they are given; nothing is left
+  /// behind then. The types are in RolledSteps.h.
+  std::optional<struct Step>
+  rollSteps(struct Repeated repeated,
+            llvm::function_ref<std::optional<struct Step>(llvm::ArrayRef<Binding>, llvm::ArrayRef<Binding>)> build);
+
   /// A binding's value in the running model.
   mlir::Value materialise(Binding &binding);
   /// Creates an op of the running model, named and located after the node being imported.

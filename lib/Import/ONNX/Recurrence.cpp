@@ -1,17 +1,19 @@
 // The steps of recurrent layers. What is absent (a bias, a state of zeros) is left out of them, not added as zeros.
 #include "Recurrence.h"
 
+#include "RolledSteps.h"
+
 using namespace hyc;
 using namespace hyc::onnx;
 using llvm::StringRef;
 
 namespace {
-class Unroller {
+class RecurrenceImport {
 public:
-  Unroller(NodeImport &node, Expansion &e, Recurrence layer) : node(node), e(e), layer(std::move(layer)) {}
+  RecurrenceImport(NodeImport &node, Expansion &e, Recurrence layer) : node(node), e(e), layer(std::move(layer)) {}
 
   bool fits();
-  Unrolled run();
+  RecurrentStates run();
 
 private:
   using Kind = Recurrence::Kind;
@@ -39,6 +41,10 @@ private:
   void stepPlain(const Binding &x);
   void stepGRU(const Binding &x);
   void stepLSTM(const Binding &x);
+  void step(const Binding &x);
+  Binding orZeros(const Binding &state, int64_t units);
+  RecurrentStates writeOut(const Binding &all, int64_t steps);
+  RecurrentStates roll(const Binding &all, int64_t steps);
 
   NodeImport &node;
   Expansion &e;
@@ -47,7 +53,7 @@ private:
 };
 
 /// A sentence for whatever does not fit; the caller's own checks find most of it before.
-bool Unroller::fits() {
+bool RecurrenceImport::fits() {
   const int64_t rows = layer.gateCount() * layer.hidden;
   auto has = [](const Binding &value, llvm::ArrayRef<int64_t> shape) {
     return value.isAbsent() || (value.type && value.type.getShape() == shape);
@@ -72,23 +78,22 @@ bool Unroller::fits() {
     return false;
   }
   const int64_t steps = layer.timeDim < 0 ? 1 : layer.x.type.getDimSize(layer.timeDim);
-  if (steps < 1 || steps > kMostSteps) {
-    node.error() << "runs over " << steps << " steps, expected 1 to " << kMostSteps
-                 << ": hyc writes each of them out; give it shorter sequences";
+  if (steps < 1) {
+    node.error() << "runs over " << steps << " steps, expected at least one";
     return false;
   }
   return true;
 }
 
 /// A state of zeros has no part in the first step.
-void Unroller::forgetZeros(Binding &state) {
+void RecurrenceImport::forgetZeros(Binding &state) {
   if (state.constant && state.constant->isSplat() && state.constant->getNumElements() > 0 &&
       state.constant->atFlat(0).real == 0)
     state = Binding();
 }
 
 /// The bias that the input's product takes for all steps: all of it, but for what a GRU's reset gate is applied to.
-Binding Unroller::earlyBias() {
+Binding RecurrenceImport::earlyBias() {
   if (layer.stateBias.isAbsent() || layer.kind != Kind::GRU || !layer.resetsProduct)
     return sum(layer.inputBias, layer.stateBias);
   lateBias = gate(layer.stateBias, Recurrence::kCandidate);
@@ -101,10 +106,10 @@ Binding Unroller::earlyBias() {
 }
 
 /// h = f(x + h R)
-void Unroller::stepPlain(const Binding &x) { layer.h = activate(0, sum(x, linear(layer.h, turned))); }
+void RecurrenceImport::stepPlain(const Binding &x) { layer.h = activate(0, sum(x, linear(layer.h, turned))); }
 
 /// h = n + z (h - n), where n = g(x + r (h R + b)), or g(x + (r h) R).
-void Unroller::stepGRU(const Binding &x) {
+void RecurrenceImport::stepGRU(const Binding &x) {
   Binding own = linear(layer.h, turned);
   auto gateOf = [&](int64_t which) {
     return activate(0, sum(gate(x, which), own.isAbsent() ? own : gate(own, which)));
@@ -122,7 +127,7 @@ void Unroller::stepGRU(const Binding &x) {
 }
 
 /// c = f c + i g, h = o g(c), and what a projection makes of that.
-void Unroller::stepLSTM(const Binding &x) {
+void RecurrenceImport::stepLSTM(const Binding &x) {
   Binding all = sum(x, linear(layer.h, turned));
   auto gateOf = [&](int64_t which, int64_t peephole, const Binding &cell) {
     Binding own = gate(all, which);
@@ -140,7 +145,64 @@ void Unroller::stepLSTM(const Binding &x) {
     layer.h = linear(layer.h, turnedProjection);
 }
 
-Unrolled Unroller::run() {
+/// One step, given its part of the input's product.
+void RecurrenceImport::step(const Binding &x) {
+  if (layer.kind == Kind::Plain)
+    stepPlain(x);
+  else if (layer.kind == Kind::GRU)
+    stepGRU(x);
+  else
+    stepLSTM(x);
+}
+
+RecurrentStates RecurrenceImport::writeOut(const Binding &all, int64_t steps) {
+  const int64_t dim = layer.timeDim;
+  llvm::SmallVector<Binding> states(steps);
+  for (int64_t i = 0; i < steps && e.ok(); ++i) {
+    const int64_t t = layer.isReverse ? steps - 1 - i : i;
+    step(dim < 0 ? all : e("Squeeze", {part(all, dim, t, 1), e.integers({dim})}));
+    states[t] = dim < 0 ? layer.h : e("Unsqueeze", {layer.h, e.integers({dim})});
+  }
+  return {dim < 0 || !e.ok() ? layer.h : e("Concat", states, {{"axis", dim}}), layer.h, layer.c};
+}
+
+/// A state of zeros where none is given: the first step is as all others are.
+Binding RecurrenceImport::orZeros(const Binding &state, int64_t units) {
+  if (!state.isAbsent())
+    return state;
+  return e.broadcast(e.number(layer.x, 0), {layer.x.type.getDimSize(1 - layer.timeDim), units});
+}
+
+RecurrentStates RecurrenceImport::roll(const Binding &all, int64_t steps) {
+  const bool hasCell = layer.kind == Kind::LSTM;
+  Repeated repeated;
+  repeated.steps = steps;
+  repeated.isReverse = layer.isReverse;
+  repeated.init.push_back(orZeros(layer.h, layer.stateWeight.type.getShape().back()));
+  if (hasCell)
+    repeated.init.push_back(orZeros(layer.c, layer.hidden));
+  repeated.sequences.push_back(layer.timeDim == 0 ? all : e.transpose(all, {1, 0, 2}));
+  if (!e.ok())
+    return {};
+  auto made = node.importer().rollSteps(
+      std::move(repeated), [&](llvm::ArrayRef<Binding> carried, llvm::ArrayRef<Binding> x) -> std::optional<Step> {
+        layer.h = carried[0];
+        if (hasCell)
+          layer.c = carried[1];
+        step(x[0]);
+        if (!e.ok())
+          return std::nullopt;
+        return Step{hasCell ? std::vector<Binding>{layer.h, layer.c} : std::vector<Binding>{layer.h}, {layer.h}};
+      });
+  if (!made) {
+    e.fail("carries a state whose type changes from step to step");
+    return {};
+  }
+  Binding states = layer.timeDim == 0 ? made->given[0] : e.transpose(made->given[0], {1, 0, 2});
+  return {states, made->carried[0], hasCell ? made->carried[1] : Binding()};
+}
+
+RecurrentStates RecurrenceImport::run() {
   forgetZeros(layer.h);
   forgetZeros(layer.c);
   turned = e.transpose(layer.stateWeight, {1, 0});
@@ -150,30 +212,20 @@ Unrolled Unroller::run() {
     turnedProjection = e.transpose(layer.projection, {1, 0});
   Binding all = sum(linear(layer.x, e.transpose(layer.inputWeight, {1, 0})), earlyBias());
   const int64_t dim = layer.timeDim, steps = dim < 0 ? 1 : layer.x.type.getDimSize(dim);
-  llvm::SmallVector<Binding> states(steps);
-  for (int64_t i = 0; i < steps && e.ok(); ++i) {
-    const int64_t t = layer.isReverse ? steps - 1 - i : i;
-    Binding x = dim < 0 ? all : e("Squeeze", {part(all, dim, t, 1), e.integers({dim})});
-    if (layer.kind == Kind::Plain)
-      stepPlain(x);
-    else if (layer.kind == Kind::GRU)
-      stepGRU(x);
-    else
-      stepLSTM(x);
-    states[t] = dim < 0 ? layer.h : e("Unsqueeze", {layer.h, e.integers({dim})});
-  }
-  return {dim < 0 || !e.ok() ? layer.h : e("Concat", states, {{"axis", dim}}), layer.h, layer.c};
+  if (!e.ok())
+    return {};
+  return steps < kFewSteps ? writeOut(all, steps) : roll(all, steps);
 }
 } // namespace
 
-mlir::FailureOr<Unrolled> hyc::onnx::unroll(NodeImport &node, Expansion &e, Recurrence layer) {
+mlir::FailureOr<RecurrentStates> hyc::onnx::importSteps(NodeImport &node, Expansion &e, Recurrence layer) {
   for (const std::string &activation : layer.activations)
     if (!activation.empty() && activation != "Tanh" && activation != "Sigmoid" && activation != "Relu")
       e.fail("has the activation '" + activation + "', expected Tanh, Sigmoid or Relu");
-  Unroller unroller(node, e, std::move(layer));
-  if (!e.ok() || !unroller.fits())
+  RecurrenceImport import(node, e, std::move(layer));
+  if (!e.ok() || !import.fits())
     return mlir::failure();
-  Unrolled result = unroller.run();
+  RecurrentStates result = import.run();
   if (!e.ok())
     return mlir::failure();
   return result;

@@ -1,5 +1,4 @@
-// One direction of a recurrent layer, written out step by step: what ONNX's RNN, GRU and LSTM and torch's have in
-// common.
+// One direction of a recurrent layer, as steps that repeat: what ONNX's RNN, GRU and LSTM and torch's have in common.
 #ifndef HYC_IMPORT_ONNX_RECURRENCE_H
 #define HYC_IMPORT_ONNX_RECURRENCE_H
 
@@ -8,9 +7,6 @@
 #include <array>
 
 namespace hyc::onnx {
-
-/// The most steps that are written out.
-inline constexpr int64_t kMostSteps = 4096;
 
 /// G gates of H units each, a state of S numbers (H, or what a projection makes of them), I inputs, B samples, T steps.
 struct Recurrence {
@@ -40,14 +36,14 @@ struct Recurrence {
 
 /// What a recurrence gives: the states behind each step, in the order of the sequence and as x has them, and the last
 /// ones; (B,S), and the LSTM's cell (B,H).
-struct Unrolled {
+struct RecurrentStates {
   Binding states, h, c;
 };
 
-/// The recurrence, step by step. The input's product is one over all steps; a step takes its slice of that, and
-/// multiplies the state alone. Shapes that do not fit one another, too many steps and activations that hyc does not
-/// have are reported.
-mlir::FailureOr<Unrolled> unroll(NodeImport &node, Expansion &e, Recurrence layer);
+/// The recurrence. The input's product is one over all steps; a step takes its part of that, and multiplies the state
+/// alone. A few steps are written out, more are one op that repeats them. Shapes that do not fit one another and
+/// activations that hyc does not have are reported.
+mlir::FailureOr<RecurrentStates> importSteps(NodeImport &node, Expansion &e, Recurrence layer);
 
 } // namespace hyc::onnx
 

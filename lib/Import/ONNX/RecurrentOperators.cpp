@@ -154,7 +154,7 @@ LogicalResult Layer::run() {
   llvm::SmallVector<Binding> states, lastHidden, lastCell;
   const int64_t dim = isBatchFirst ? 1 : 0; // of directions, among those of a state
   for (int64_t direction = 0; direction < directions; ++direction) {
-    FailureOr<Unrolled> made = unroll(node, e, directionOf(direction));
+    FailureOr<RecurrentStates> made = importSteps(node, e, directionOf(direction));
     if (failed(made))
       return failure();
     auto apart = [&](const Binding &value, int64_t at) {
@@ -208,7 +208,7 @@ LogicalResult importRecurrence(NodeImport &node) {
   layer.c = given(6);
   layer.projection = given(7);
   layer.hidden = layer.inputWeight.type.getDimSize(0) / layer.gateCount();
-  FailureOr<Unrolled> made = unroll(node, e, std::move(layer));
+  FailureOr<RecurrentStates> made = importSteps(node, e, std::move(layer));
   return failed(made) ? failure() : e.finish({made->states, made->h, made->c});
 }
 

@@ -57,6 +57,7 @@ void addWindowOps(OpTable &table);
 void addIndexOps(OpTable &table);
 void addCompositeOps(OpTable &table);
 void addExpertOps(OpTable &table);
+void addLoopOps(OpTable &table);
 void addNormOps(OpTable &table);
 void addQuantizedOps(OpTable &table);
 void addRandomOps(OpTable &table);

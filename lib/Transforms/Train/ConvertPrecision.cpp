@@ -75,6 +75,10 @@ private:
   bool isFlexibleOp(Operation *op) const;
 
   void convertOp(Operation *op);
+  void convertScan(ScanOp scan);
+  void convertYield(YieldOp yield);
+  Type typeInScan(ScanOp scan, unsigned index) const;
+  void convertBlock(Block &block);
   /// What `f` stands for in this op (PrecisionRule.h).
   Type followedType(Operation *op) const;
   Type sumType(Value result) const;
@@ -241,6 +245,10 @@ void PrecisionConverter::convertOp(Operation *op) {
     }
     return;
   }
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return convertScan(scan);
+  if (auto yield = dyn_cast<YieldOp>(op))
+    return convertYield(yield);
   PrecisionRule rule = ruleOf(op);
   Type followed = followedType(op);
   for (OpOperand &operand : op->getOpOperands())
@@ -258,16 +266,47 @@ void PrecisionConverter::convertOp(Operation *op) {
   narrowOps += isNarrow;
 }
 
-void PrecisionConverter::run() {
-  for (StateOp state : module.getOps<StateOp>())
-    if (state.is(StateRole::gradient) && state.getTensorType().getElementType() == wide)
-      state.setType(withElement(state.getTensorType(), gradient));
-  SmallVector<Operation *> ops = llvm::map_to_vector(function.getBody().front(), [](Operation &op) { return &op; });
+/// What a scan carries from step to step is f32, as a sum of many terms is; the rest is narrow. Of operands and of
+/// results.
+Type PrecisionConverter::typeInScan(ScanOp scan, unsigned index) const {
+  return index < scan.countCarried() ? wide : Type(compute);
+}
+
+void PrecisionConverter::convertScan(ScanOp scan) {
+  for (auto [operand, argument] : llvm::zip_equal(scan->getOpOperands(), scan.getStep().getArguments())) {
+    if (!isConverted(operand.get()))
+      continue;
+    unsigned index = operand.getOperandNumber();
+    operand.set(as(operand.get(), typeInScan(scan, index), scan, index));
+    argument.setType(withElement(argument.getType(), typeInScan(scan, index)));
+  }
+  for (OpResult result : scan->getResults())
+    if (isConverted(result))
+      result.setType(withElement(result.getType(), typeInScan(scan, result.getResultNumber())));
+  convertBlock(scan.getStep());
+}
+
+void PrecisionConverter::convertYield(YieldOp yield) {
+  auto scan = cast<ScanOp>(yield->getParentOp());
+  for (OpOperand &operand : yield->getOpOperands())
+    if (unsigned index = operand.getOperandNumber(); isConverted(operand.get()))
+      operand.set(as(operand.get(), typeInScan(scan, index), yield, index));
+}
+
+void PrecisionConverter::convertBlock(Block &block) {
+  SmallVector<Operation *> ops = llvm::map_to_vector(block, [](Operation &op) { return &op; });
   for (Operation *op : ops)
     convertOp(op);
   for (Operation *op : llvm::reverse(ops))
     if (op->use_empty() && llvm::any_of(op->getResults(), [&](Value result) { return isFlexible(result); }))
       op->erase();
+}
+
+void PrecisionConverter::run() {
+  for (StateOp state : module.getOps<StateOp>())
+    if (state.is(StateRole::gradient) && state.getTensorType().getElementType() == wide)
+      state.setType(withElement(state.getTensorType(), gradient));
+  convertBlock(function.getBody().front());
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,7 @@
 // Differentiate: reverse-mode differentiation of @train into @microbatch. Gradients are sums over tokens, never means:
 // only @apply knows how many tokens a step counted.
-#include "SliceGradients.h"
+#include "Cotangents.h"
+#include "ScanGradient.h"
 #include "TrainingState.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -55,7 +56,7 @@ class ReverseWalk {
 public:
   ReverseWalk(FuncOp function, StateMaker &states)
       : function(function), module(function->getParentOfType<ModuleOp>()), states(states),
-        builder(function.getReturn()) {}
+        builder(function.getReturn()), cotangents(builder) {}
 
   /// Builds the backward pass of `loss`. `skipped` counts forward ops without a gradient.
   LogicalResult run(Value loss, uint64_t &skipped);
@@ -65,12 +66,6 @@ private:
   void findActiveValues(ArrayRef<Operation *> forward);
   /// Notes where in the reverse walk the last cotangent of each read of a trainable parameter has arrived.
   void findFirstUses(ArrayRef<Operation *> forward);
-  /// Asks `op` for its operands' cotangents; false where nothing was needed.
-  FailureOr<bool> differentiate(Operation *op);
-  void addCotangent(Value value, Value cotangent);
-  void sumCotangent(Value value, Value cotangent);
-  /// The sum of the cotangents that have arrived; null where there are none.
-  Value cotangentOf(Value value);
   void accumulateReads(Operation *firstUser);
   StateOp gradientOf(ParamOp param);
   /// Declares the gradients in the order of their parameters, whatever the order of the walk; warns of parameters that
@@ -82,8 +77,7 @@ private:
   StateMaker &states;
   OpBuilder builder;
   DenseSet<Value> active;
-  DenseMap<Value, Value> cotangents;
-  SliceGradients slices;
+  Cotangents cotangents;
   DenseMap<Operation *, SmallVector<ReadOp>> readsDoneAt;
   DenseMap<ParamOp, StateOp> gradients;
 };
@@ -112,57 +106,6 @@ void ReverseWalk::findFirstUses(ArrayRef<Operation *> forward) {
           readsDoneAt[op].push_back(read);
 }
 
-void ReverseWalk::addCotangent(Value value, Value cotangent) {
-  if (!slices.collect(value, cotangent))
-    sumCotangent(value, cotangent);
-}
-
-void ReverseWalk::sumCotangent(Value value, Value cotangent) {
-  Value &sum = cotangents[value];
-  if (!sum) {
-    sum = cotangent;
-    return;
-  }
-  Operation *origin = value.getDefiningOp();
-  auto add = AddOp::create(builder, origin->getLoc(), sum, cotangent);
-  setId(add, getId(origin) + ".grad.sum");
-  sum = add;
-}
-
-Value ReverseWalk::cotangentOf(Value value) {
-  for (Value joined : slices.join(value, builder))
-    sumCotangent(value, joined);
-  return cotangents.lookup(value);
-}
-
-FailureOr<bool> ReverseWalk::differentiate(Operation *op) {
-  SmallVector<Value> results;
-  for (Value result : op->getResults())
-    results.push_back(cotangentOf(result));
-  SmallVector<bool> wanted;
-  for (Value operand : op->getOperands())
-    wanted.push_back(active.contains(operand));
-  bool reached = llvm::any_of(results, [](Value value) { return value != nullptr; });
-  if (!reached || !llvm::is_contained(wanted, true))
-    return false;
-  auto differentiable = dyn_cast<DifferentiableOpInterface>(op);
-  if (!differentiable)
-    return op->emitOpError(
-        "has no gradient, but a trainable parameter reaches the loss through it; freeze what feeds it, "
-        "or express it by other ops");
-  SmallVector<Value> operandCotangents;
-  Operation *last = builder.getInsertionPoint()->getPrevNode();
-  if (failed(differentiable.buildGradient(builder, results, wanted, operandCotangents)))
-    return failure();
-  if (Attribute wide = op->getAttr(kWide))
-    for (Operation &made : llvm::make_range(std::next(last->getIterator()), builder.getInsertionPoint()))
-      made.setAttr(kWide, wide);
-  for (auto [operand, cotangent] : llvm::zip_equal(op->getOperands(), operandCotangents))
-    if (cotangent)
-      addCotangent(operand, cotangent);
-  return true;
-}
-
 StateOp ReverseWalk::gradientOf(ParamOp param) {
   StateOp &state = gradients[param];
   if (!state)
@@ -172,7 +115,7 @@ StateOp ReverseWalk::gradientOf(ParamOp param) {
 
 void ReverseWalk::accumulateReads(Operation *firstUser) {
   for (ReadOp read : readsDoneAt.lookup(firstUser)) {
-    Value cotangent = cotangentOf(read.getResult());
+    Value cotangent = cotangents.of(read.getResult());
     if (!cotangent)
       continue;
     StateOp state = gradientOf(states.lookup<ParamOp>(read.getSource()));
@@ -211,10 +154,10 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
     auto seed = ConstantOp::create(builder, loss.getLoc(), type, cast<ElementsAttr>(one));
     setId(seed, getId(loss.getDefiningOp()) + ".grad.seed");
     seed->setAttr(kLossSeed, builder.getUnitAttr());
-    addCotangent(loss, seed);
+    cotangents.add(loss, seed);
   }
   for (Operation *op : llvm::reverse(forward)) {
-    FailureOr<bool> needed = differentiate(op);
+    FailureOr<bool> needed = cotangents.differentiate(op, active);
     if (failed(needed))
       return failure();
     skipped += !*needed;
@@ -258,6 +201,7 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
     if (!function || failed(verifyLossAttached(function)))
       return signalPassFailure();
     readOncePerUse(function);
+    keepStepValues(function);
     makeIdsUnique(function);
 
     ReturnOp terminator = function.getReturn();
@@ -283,8 +227,9 @@ struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
     function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), {}));
     function.setSymName(kMicrobatch);
     for (Operation *op = lastForward->getNextNode(); op != terminator; op = op->getNextNode(), ++backwardOps)
-      op->setAttr(kBackward, builder.getUnitAttr());
+      op->walk([&](Operation *each) { each->setAttr(kBackward, builder.getUnitAttr()); });
     removeStops(function);
+    dropUnusedStacks(function);
     makeIdsUnique(function);
   }
 };
