@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Training of an LSTM beside PyTorch's: exports one (torch.export, decomposed), compiles it for one rank, and times steps of
-both in turns, with as many threads each.
+"""Training of an LSTM beside PyTorch's: exports one (torch.export, as it comes or decomposed), compiles it for one rank, and
+times steps of both in turns, with as many threads each.
 
 Usage: recurrent.py BUILD_FOLDER SCRATCH_FOLDER [--width 64] [--layers 2] [--batch 2] [--steps 512] [--threads 2] [--rounds 5]
+                    [--decomposed]
 
 Needs torch. Prints medians over the rounds of each round's best step, their ratio, planned memory, and what compiling took.
 """
@@ -66,7 +67,9 @@ def prepare(arguments):
     scratch = arguments.scratch
     scratch.mkdir(parents=True, exist_ok=True)
     example = torch.zeros(arguments.batch, arguments.steps, dtype=torch.long)
-    program = torch.export.export(model_of(arguments), (example,), strict=False).run_decompositions()
+    program = torch.export.export(model_of(arguments), (example,), strict=False)
+    if arguments.decomposed:
+        program = program.run_decompositions()
     torch.export.save(program, scratch / "lstm.pt2")
     tokens = torch.randint(0, VOCABULARY, (20 * arguments.batch * (arguments.steps + 1),), dtype=torch.int32)
     (scratch / "tokens.bin").write_bytes(tokens.numpy().astype("uint16").tobytes())
@@ -88,6 +91,7 @@ def main():
     parser.add_argument("scratch", type=pathlib.Path)
     for name, default in {"width": 64, "layers": 2, "batch": 2, "steps": 512, "threads": 2, "rounds": 5}.items():
         parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--decomposed", action="store_true", help="each step written out by torch.export")
     parser.add_argument("--torchs-step", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.torchs_step:

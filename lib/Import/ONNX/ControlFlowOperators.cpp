@@ -1,9 +1,11 @@
 // If, Loop and Scan. A branch that is known when compiling is imported alone; otherwise both are computed and their
-// results chosen. Loops are written out, step by step: how many there are has to be known.
+// results chosen. Loops have a number of steps that is known: many that are all alike are one op that repeats them,
+// others are written out, step by step.
 //
 // The surprise: a branch that is not taken may well compute infinities. So that its backward does no harm, the gradient
 // is chosen where values enter it, too: 0 times an infinity is no 0.
 #include "Expansion.h"
+#include "RolledSteps.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -167,6 +169,36 @@ std::optional<int64_t> mostSteps(NodeImport &node) {
   return count->getNumElements() == 1 && !count->isReal() ? count->atFlat(0).integer : 0;
 }
 
+/// A loop of a given number of steps, none of which asks for its number or may end it. Nothing where it is another.
+std::optional<std::vector<Binding>> rollLoop(NodeImport &node, const onnxfile::Graph &body, int64_t steps,
+                                             const std::vector<Binding> &carried) {
+  Importer &importer = node.importer();
+  Repeated repeated{steps, false, carried, {}};
+  if (!areWorthRolling(repeated))
+    return std::nullopt;
+  // The step's number is no constant here: a body that asks for it is written out, where it is one.
+  Builder &builder = importer.getBuilder();
+  Binding goesOn = importer.ofConstant(HostTensor::splat(builder.getI1Type(), {}, HostElement::ofInteger(1)));
+  repeated.sequences.push_back(
+      importer.ofValue(importer.emit<IotaOp>(RankedTensorType::get({steps}, builder.getI64Type()), uint64_t(0))));
+  std::optional<Step> made = importer.rollSteps(
+      repeated, [&](llvm::ArrayRef<Binding> own, llvm::ArrayRef<Binding> elements) -> std::optional<Step> {
+        std::vector<Binding> inputs{elements[0], goesOn}, outputs;
+        llvm::append_range(inputs, own);
+        if (failed(importer.importBody(body, inputs, outputs)) || outputs.size() < 1 + own.size() ||
+            knownTruth(outputs.front()) != true || !elements[0].value.use_empty())
+          return std::nullopt;
+        auto begin = outputs.begin() + 1, middle = begin + static_cast<int64_t>(own.size());
+        return Step{{begin, middle}, {middle, outputs.end()}};
+      });
+  if (!made)
+    return std::nullopt;
+  std::vector<Binding> results = made->carried;
+  for (int i = static_cast<int>(carried.size()); i < node.outputCount(); ++i)
+    results.push_back(made->given[i - carried.size()]);
+  return results;
+}
+
 /// inputs: how many steps, whether to begin, what is carried. The body: the step's number and whether it goes on, in;
 /// whether to go on, what is carried, what is collected, out.
 LogicalResult importLoop(NodeImport &node) {
@@ -185,6 +217,9 @@ LogicalResult importLoop(NodeImport &node) {
   if (body->output_size() < static_cast<int>(carried.size()) + 1)
     return node.error() << "carries " << carried.size() << " values through a graph of " << body->output_size()
                         << " outputs, expected one more at least";
+  if (knownTruth(goesOn) == true && *most <= kMostRolled)
+    if (std::optional<std::vector<Binding>> rolled = rollLoop(node, *body, *most, carried))
+      return finishAll(node, std::move(*rolled));
   Stacks collected(node, body->output_size() - 1 - carried.size());
   for (int64_t step = 0; step < *most; ++step) {
     std::optional<bool> isMore = knownTruth(goesOn);
@@ -230,6 +265,50 @@ struct Scanning {
   llvm::SmallVector<int64_t> axes, directions, outAxes, outDirections;
 };
 
+/// The steps rolled, where what they go through and collect has one direction. Nothing where it has not, or where they
+/// are better written out.
+std::optional<std::vector<Binding>> rollScan(NodeImport &node, const onnxfile::Graph &body, const Scanning &how,
+                                             int64_t steps, const std::vector<Binding> &states,
+                                             const std::vector<Binding> &sequences) {
+  const bool isReverse = how.directions[0] != 0;
+  auto isOther = [&](int64_t other) { return (other != 0) != isReverse; };
+  Repeated repeated{steps, isReverse, states, sequences};
+  if (steps > kMostRolled || llvm::any_of(how.directions, isOther) || llvm::any_of(how.outDirections, isOther) ||
+      !areWorthRolling(repeated))
+    return std::nullopt;
+  Expansion e(node);
+  auto moved = [&](const Binding &x, int64_t from, int64_t to) {
+    llvm::SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, x.type.getRank()));
+    order.erase(order.begin() + from);
+    order.insert(order.begin() + to, from);
+    return from == to ? x : e.transpose(x, order);
+  };
+  for (auto [index, sequence] : llvm::enumerate(repeated.sequences))
+    sequence = moved(sequence, *node.normalizeAxis(how.axes[index], sequence.type.getRank()), 0);
+  if (!e.ok())
+    return std::nullopt;
+  std::optional<Step> made = node.importer().rollSteps(
+      repeated, [&](llvm::ArrayRef<Binding> own, llvm::ArrayRef<Binding> elements) -> std::optional<Step> {
+        std::vector<Binding> inputs(own.begin(), own.end()), outputs;
+        llvm::append_range(inputs, elements);
+        if (failed(node.importer().importBody(body, inputs, outputs)) ||
+            outputs.size() < own.size() + how.outAxes.size())
+          return std::nullopt;
+        auto middle = outputs.begin() + static_cast<int64_t>(own.size());
+        return Step{{outputs.begin(), middle}, {middle, middle + static_cast<int64_t>(how.outAxes.size())}};
+      });
+  if (!made)
+    return std::nullopt;
+  std::vector<Binding> results = std::move(made->carried);
+  for (auto [index, stack] : llvm::enumerate(made->given)) {
+    std::optional<int64_t> axis = node.normalizeAxis(how.outAxes[index], stack.type.getRank());
+    if (!axis)
+      return std::nullopt;
+    results.push_back(moved(stack, 0, *axis));
+  }
+  return e.ok() ? std::optional(results) : std::nullopt;
+}
+
 /// The final states, then what is collected.
 LogicalResult scan(NodeImport &node, const onnxfile::Graph &body, const Scanning &how, std::vector<Binding> states,
                    std::vector<Binding> sequences, std::vector<Binding> &results) {
@@ -247,6 +326,10 @@ LogicalResult scan(NodeImport &node, const onnxfile::Graph &body, const Scanning
   if (body.output_size() < static_cast<int>(how.states))
     return node.error() << "carries " << how.states << " values through a graph of " << body.output_size()
                         << " outputs";
+  if (std::optional<std::vector<Binding>> rolled = rollScan(node, body, how, steps, states, sequences)) {
+    results = std::move(*rolled);
+    return success();
+  }
   Stacks collected(node, body.output_size() - how.states);
   std::vector<Binding> outputs;
   for (int64_t step = 0; step < steps; ++step) {

@@ -103,8 +103,8 @@ public:
 
   /// Steps rolled into one op: what the last one carries on, and what all of them give, stacked along a new dimension
   /// 0. What does not differ from step to step is computed once, before all of them. Nothing where steps cannot be
-  /// rolled: `build` fails, they draw random numbers, or carry on other types than they are given; nothing is left
-  /// behind then. The types are in RolledSteps.h.
+  /// rolled: `build` fails, they draw random numbers, change the model's tensors, or carry on other types than they are
+  /// given. That is not reported, and leaves nothing behind. The types are in RolledSteps.h.
   std::optional<struct Step>
   rollSteps(struct Repeated repeated,
             llvm::function_ref<std::optional<struct Step>(llvm::ArrayRef<Binding>, llvm::ArrayRef<Binding>)> build);
@@ -166,6 +166,8 @@ private:
   mlir::RankedTensorType importType(const onnxfile::Value &input);
   void countUses();
   mlir::Value read(int parameter);
+  /// Has constants that were materialised in `block` materialised anew by whoever needs them next.
+  void forgetValuesIn(mlir::Block &block);
   mlir::Attribute initialValues(int parameter);
   /// The initializer that a parameter's type and values are those of.
   int storedAs(int parameter) const {

@@ -78,8 +78,9 @@ bool RecurrenceImport::fits() {
     return false;
   }
   const int64_t steps = layer.timeDim < 0 ? 1 : layer.x.type.getDimSize(layer.timeDim);
-  if (steps < 1) {
-    node.error() << "runs over " << steps << " steps, expected at least one";
+  if (steps < 1 || steps > kMostRolled) {
+    node.error() << "runs over " << steps << " steps, expected 1 to " << kMostRolled
+                 << ": programs have a row for each; give it shorter sequences";
     return false;
   }
   return true;

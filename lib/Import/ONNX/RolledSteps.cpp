@@ -32,6 +32,15 @@ static void hoistInvariant(Block &step, OpBuilder &builder) {
   }
 }
 
+/// Leaves out sequences that no step reads.
+static void dropUnread(Block &step, unsigned first, llvm::SmallVectorImpl<Value> &sequences) {
+  for (unsigned index = sequences.size(); index-- > 0;)
+    if (step.getArgument(first + index).use_empty()) {
+      step.eraseArgument(first + index);
+      sequences.erase(sequences.begin() + index);
+    }
+}
+
 /// Makes arguments of what the step takes from around it; returns that.
 static llvm::SmallVector<Value> captureOutside(Block &step) {
   llvm::MapVector<Value, Value> inside;
@@ -52,6 +61,25 @@ static llvm::SmallVector<Value> captureOutside(Block &step) {
   return llvm::map_to_vector(inside, [](auto &entry) { return entry.first; });
 }
 
+bool hyc::onnx::areWorthRolling(const Repeated &repeated) {
+  auto isTensor = [](const Binding &binding) { return binding.isTensor(); };
+  auto isRunning = [](const Binding &binding) { return !binding.constant; };
+  auto isCounter = [](const Binding &binding) {
+    return binding.constant && !isa<FloatType>(binding.type.getElementType());
+  };
+  return repeated.steps >= kFewSteps && llvm::all_of(repeated.init, isTensor) &&
+         llvm::all_of(repeated.sequences, isTensor) && llvm::none_of(repeated.init, isCounter) &&
+         (llvm::any_of(repeated.init, isRunning) || llvm::any_of(repeated.sequences, isRunning));
+}
+
+void Importer::forgetValuesIn(Block &block) {
+  for (auto &entry : bindings) {
+    Binding &binding = entry.second;
+    if (binding.constant && binding.value && binding.value.getParentBlock() == &block)
+      binding.value = {};
+  }
+}
+
 std::optional<Step> Importer::rollSteps(Repeated repeated, StepBuilder build) {
   auto valuesOf = [&](std::vector<Binding> &bindings) {
     return llvm::map_to_vector(bindings, [&](Binding &binding) { return materialise(binding); });
@@ -66,23 +94,28 @@ std::optional<Step> Importer::rollSteps(Repeated repeated, StepBuilder build) {
     auto each = RankedTensorType::get(type.getShape().drop_front(), type.getElementType());
     elements.push_back(ofValue(step->addArgument(each, currentLoc)));
   }
-  std::optional<Step> made;
   llvm::SmallVector<Value> yielded;
+  bool fits = false;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(step.get());
-    // What is made in the step is not there outside.
+    // What is made in the step is not there outside, and what it cannot be is no error yet.
+    ScopedDiagnosticHandler quiet(getContext(), [](Diagnostic &) { return success(); });
     auto outside = largeConstants;
-    made = build(carried, elements);
-    if (made && made->carried.size() == init.size()) {
+    auto keptOutside = kept;
+    std::optional<Step> made = build(carried, elements);
+    auto isTensor = [](const Binding &binding) { return binding.isTensor(); };
+    if (made && llvm::all_of(made->carried, isTensor) && llvm::all_of(made->given, isTensor)) {
       yielded = valuesOf(made->carried);
       llvm::append_range(yielded, valuesOf(made->given));
+      fits = made->carried.size() == init.size() &&
+             llvm::equal(TypeRange(init), TypeRange(yielded).take_front(init.size())) &&
+             llvm::all_of(*step, isRepeatable) && kept.size() == keptOutside.size();
     }
+    kept = std::move(keptOutside);
     largeConstants = std::move(outside);
+    forgetValuesIn(*step);
   }
-  const bool fits = made && made->carried.size() == init.size() &&
-                    llvm::equal(TypeRange(init), TypeRange(yielded).take_front(init.size())) &&
-                    llvm::all_of(*step, isRepeatable);
   if (!fits) {
     step->dropAllReferences();
     step->clear();
@@ -94,6 +127,7 @@ std::optional<Step> Importer::rollSteps(Repeated repeated, StepBuilder build) {
     YieldOp::create(builder, currentLoc, yielded);
   }
   hoistInvariant(*step, builder);
+  dropUnread(*step, init.size(), sequences);
   llvm::SmallVector<Value> invariants = captureOutside(*step);
   auto scan = ScanOp::ofStep(builder, currentLoc, repeated.steps, repeated.isReverse, init, sequences, invariants,
                              std::move(step));

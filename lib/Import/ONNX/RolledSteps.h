@@ -8,6 +8,8 @@ namespace hyc::onnx {
 
 /// Fewer steps are written out: they cost little, and fuse with what is around them.
 inline constexpr int64_t kFewSteps = 16;
+/// The most steps: programs still have a row for each.
+inline constexpr int64_t kMostRolled = int64_t(1) << 16;
 
 /// What repeats: how often, which way, what the first step is given, and what all of them go through along dimension 0.
 struct Repeated {
@@ -20,6 +22,10 @@ struct Repeated {
 struct Step {
   std::vector<Binding> carried, given;
 };
+
+/// Whether steps may better be rolled than written out: there are many, what they go through is computed when running,
+/// and none of what they carry is known when compiling from step to step, as a counter is.
+bool areWorthRolling(const Repeated &repeated);
 
 /// Builds one step from what is carried to it and its elements; nothing, reported, where it cannot.
 using StepBuilder =

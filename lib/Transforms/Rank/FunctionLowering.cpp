@@ -176,6 +176,38 @@ rank::BufferType FunctionLowering::paddedType(Value tensor) {
   return type.withLayout(type.getShape(), strides);
 }
 
+Value FunctionLowering::placeIn(ConcatOp concat, unsigned part) {
+  Value whole = concatBuffer(concat);
+  auto wholeType = cast<rank::BufferType>(whole.getType());
+  SmallVector<int64_t> strides = wholeType.getStridesOrDense();
+  int64_t before = 0;
+  for (Value other : concat.getParts().take_front(part))
+    before += cast<RankedTensorType>(other.getType()).getDimSize(concat.getDim());
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(concat.getParts()[part].getType()).getShape();
+  return view(whole, before * strides[concat.getDim()], wholeType.withLayout(shape, strides));
+}
+
+/// Of several uses one may be a concatenation, as a step's state is the next step's and a part of all states: the others
+/// then read it there, if its elements follow one another. Not where a use has claims of its own on where it lies.
+Value FunctionLowering::placeBesideOtherUses(Value tensor) {
+  if (llvm::any_of(tensor.getUsers(), [](Operation *user) {
+        return isa<ReturnOp, AccumulateOp, WriteOp>(user) || isa<dist::DistDialect>(user->getDialect());
+      }))
+    return {};
+  for (OpOperand &use : tensor.getUses()) {
+    Value place;
+    if (auto concat = dyn_cast<ConcatOp>(use.getOwner()); concat && concat.getDim() == 0)
+      place = placeIn(concat, use.getOperandNumber());
+    else if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner()))
+      place = placeBesideOtherUses(reshape.getResult());
+    if (place)
+      place = reshapeView(place, cast<RankedTensorType>(tensor.getType()).getShape());
+    if (place && cast<rank::BufferType>(place.getType()).isDense())
+      return place;
+  }
+  return {};
+}
+
 FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layout layout) {
   auto type = cast<RankedTensorType>(tensor.getType());
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
@@ -185,14 +217,7 @@ FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layo
   if (tensor.hasOneUse()) {
     OpOperand &use = *tensor.use_begin();
     if (auto concat = dyn_cast<ConcatOp>(use.getOwner())) {
-      Value whole = concatBuffer(concat);
-      SmallVector<int64_t> strides = cast<rank::BufferType>(whole.getType()).getStridesOrDense();
-      int64_t before = 0;
-      for (Value part : concat.getParts().take_front(use.getOperandNumber()))
-        before += cast<RankedTensorType>(part.getType()).getDimSize(concat.getDim());
-      auto wholeType = cast<rank::BufferType>(whole.getType());
-      Value part = view(whole, before * strides[concat.getDim()], wholeType.withLayout(type.getShape(), strides));
-      if (accept(part))
+      if (Value part = placeIn(concat, use.getOperandNumber()); accept(part))
         return {part};
     } else if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner())) {
       Value final = destinationOf(reshape.getResult(), Layout::Strided).buffer;
@@ -201,6 +226,8 @@ FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layo
       if (auto alloc = final.getDefiningOp<rank::AllocOp>(); alloc && alloc->use_empty())
         alloc->erase();
     }
+  } else if (Value place = placeBesideOtherUses(tensor)) {
+    return {place};
   }
   if (rank::BufferType padded = layout == Layout::Strided ? paddedType(tensor) : rank::BufferType())
     return {allocateAs(padded, arenaFor(tensor), tensor.getLoc(), id)};

@@ -59,6 +59,9 @@ private:
   /// With the strides of `type`.
   mlir::Value allocateAs(rank::BufferType type, llvm::StringRef arena, mlir::Location loc, llvm::StringRef id);
   Destination destinationOf(mlir::Value tensor, Layout layout);
+  /// Where a part of a concatenation lies in the whole.
+  mlir::Value placeIn(ConcatOp concat, unsigned part);
+  mlir::Value placeBesideOtherUses(mlir::Value tensor);
   /// Where `tensor` lies if rows of it begin at multiples of kPaddedRowBytes: on GPUs, where that is what tensor cores
   /// and wide loads want, and whoever reads it steps over what is between them. Null: rows follow one another.
   rank::BufferType paddedType(mlir::Value tensor);

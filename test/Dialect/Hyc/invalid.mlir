@@ -312,3 +312,58 @@ hyc.func @experts_of_another_type(%x: tensor<6x8xf32>, %w: tensor<3x8x4xbf16>, %
   %y = hyc.expert_matmul %x, %w, %e : (tensor<6x8xf32>, tensor<3x8x4xbf16>, tensor<6xi64>) -> tensor<6x4xf32>
   hyc.return
 }
+
+// -----
+
+hyc.func @scan_of_no_steps(%x: tensor<0x2xf32>, %h: tensor<2xf32>) {
+  // expected-error@+1 {{[scan.steps] has 0 steps, expected at least one}}
+  %y = hyc.scan 0 init(%h) over(%x) : (tensor<2xf32>, tensor<0x2xf32>) -> tensor<2xf32> {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<2xf32>):
+    hyc.yield %e : tensor<2xf32>
+  }
+  hyc.return
+}
+
+// -----
+
+hyc.func @scan_of_a_shorter_sequence(%x: tensor<3x2xf32>, %h: tensor<2xf32>) {
+  // expected-error@+1 {{[scan.steps] goes along 'tensor<3x2xf32>', expected a dimension 0 of 4}}
+  %y = hyc.scan 4 init(%h) over(%x) : (tensor<2xf32>, tensor<3x2xf32>) -> tensor<2xf32> {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<2xf32>):
+    hyc.yield %e : tensor<2xf32>
+  }
+  hyc.return
+}
+
+// -----
+
+hyc.func @scan_whose_step_takes_the_whole(%x: tensor<4x2xf32>, %h: tensor<2xf32>) {
+  // expected-error@+1 {{[scan.body] takes ('tensor<2xf32>', 'tensor<4x2xf32>'), expected ('tensor<2xf32>', 'tensor<2xf32>')}}
+  %y = hyc.scan 4 init(%h) over(%x) : (tensor<2xf32>, tensor<4x2xf32>) -> tensor<2xf32> {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<4x2xf32>):
+    hyc.yield %own : tensor<2xf32>
+  }
+  hyc.return
+}
+
+// -----
+
+hyc.func @scan_without_what_it_carries(%x: tensor<4x2xf32>, %h: tensor<2xf32>) {
+  // expected-error@+1 {{[scan.body] has 0 results and carries 1 values, expected at least one result for each}}
+  hyc.scan 4 init(%h) over(%x) : (tensor<2xf32>, tensor<4x2xf32>) -> () {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<2xf32>):
+    hyc.yield
+  }
+  hyc.return
+}
+
+// -----
+
+hyc.func @scan_that_carries_on_another_type(%x: tensor<4x3xf32>, %h: tensor<2xf32>) {
+  // expected-error@+1 {{[scan.body] yields ('tensor<3xf32>'), expected ('tensor<2xf32>')}}
+  %y = hyc.scan 4 init(%h) over(%x) : (tensor<2xf32>, tensor<4x3xf32>) -> tensor<2xf32> {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<3xf32>):
+    hyc.yield %e : tensor<3xf32>
+  }
+  hyc.return
+}

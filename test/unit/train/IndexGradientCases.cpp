@@ -1,4 +1,4 @@
-// Functions, windows and ops by number: one row each, with an op's variants beside it.
+// Functions, windows, ops by number and scans: one row each, with an op's variants beside it.
 #include "GradientCases.h"
 
 static GradientCase function(const std::string &op, double low, double high) {
@@ -115,10 +115,59 @@ static std::vector<GradientCase> expertCases() {
   return {experts("expert_matmul", "", "4x3x2x"), experts("expert_matmul_transposed", "transposed", "4x2x3x")};
 }
 
+/// Steps of h = tanh(v · (h w) + b + x_t): a product, a sum and an elementwise use of what all steps share.
+static GradientCase steps(const std::string &name, const std::string &direction, const std::string &result) {
+  return {
+      name,
+      {{"x", "4x2x3x", -1, 1}, {"h", "2x3x", -1, 1}, {"w", "3x3x", -0.8, 0.9}, {"v", "2x3x", 0.4, 1.2}, {"b", "3x"}},
+      "2x3x",
+      "%last, %all = hyc.scan 4 " + direction + R"( init(%h) over(%x) with(%w, %v, %b)
+              : (tensor<2x3xf64>, tensor<4x2x3xf64>, tensor<3x3xf64>, tensor<2x3xf64>, tensor<3xf64>)
+              -> (tensor<2x3xf64>, tensor<4x2x3xf64>) {
+          ^bb0(%own: tensor<2x3xf64>, %e: tensor<2x3xf64>, %in: tensor<3x3xf64>, %by: tensor<2x3xf64>, %bias: tensor<3xf64>):
+            %0 = hyc.einsum "bk,kn->bn" %own, %in : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
+            %1 = hyc.mul %by, %0 : tensor<2x3xf64>
+            %2 = hyc.broadcast %bias [1] : (tensor<3xf64>) -> tensor<2x3xf64>
+            %3 = hyc.add %1, %2 : tensor<2x3xf64>
+            %4 = hyc.add %3, %e : tensor<2x3xf64>
+            %5 = hyc.tanh %4 : tensor<2x3xf64>
+            %6 = hyc.mul %5, %e : tensor<2x3xf64>
+            hyc.yield %5, %6 : tensor<2x3xf64>, tensor<2x3xf64>
+          }
+          %sum = hyc.reduce sum %all [0] : (tensor<4x2x3xf64>) -> tensor<2x3xf64>
+          )" +
+          result};
+}
+
+/// Two carried values that change places, and one that no step changes.
+static GradientCase carriedValues() {
+  return {"scan_of_carried_values",
+          {{"x", "3x4x", -1, 1}, {"a", "4x"}, {"c", "4x"}, {"k", "4x"}},
+          "4x",
+          R"(%1, %2, %3 = hyc.scan 3 init(%a, %c, %k) over(%x)
+              : (tensor<4xf64>, tensor<4xf64>, tensor<4xf64>, tensor<3x4xf64>)
+              -> (tensor<4xf64>, tensor<4xf64>, tensor<4xf64>) {
+          ^bb0(%u: tensor<4xf64>, %v: tensor<4xf64>, %w: tensor<4xf64>, %e: tensor<4xf64>):
+            %0 = hyc.mul %u, %e : tensor<4xf64>
+            %s = hyc.sin %0 : tensor<4xf64>
+            %t = hyc.mul %s, %w : tensor<4xf64>
+            hyc.yield %v, %t, %w : tensor<4xf64>, tensor<4xf64>, tensor<4xf64>
+          }
+          %4 = hyc.add %1, %2 : tensor<4xf64>
+          %r = hyc.mul %4, %3 : tensor<4xf64>)"};
+}
+
+static std::vector<GradientCase> scanCases() {
+  const std::string both = "%r = hyc.add %last, %sum : tensor<2x3xf64>";
+  return {steps("scan", "", both), steps("scan_reverse", "reverse", both),
+          steps("scan_to_the_last", "", "%r = hyc.sin %last : tensor<2x3xf64>"),
+          steps("scan_of_all_steps", "reverse", "%r = hyc.sin %sum : tensor<2x3xf64>"), carriedValues()};
+}
+
 std::vector<GradientCase> indexGradientCases() {
   std::vector<GradientCase> all = functionCases();
   all.push_back(productWithZeros());
-  for (auto more : {windowCases(), indexCases(), expertCases()})
+  for (auto more : {windowCases(), indexCases(), expertCases(), scanCases()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

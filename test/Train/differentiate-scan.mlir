@@ -1,0 +1,40 @@
+// RUN: hyc-opt %s --hyc-differentiate | FileCheck %s
+
+// A scan is differentiated as one. The steps go the other way in its gradient, from the cotangents of what they gave; what
+// they were given of carried values is what the steps before gave, moved by one. The weight's gradient is one product over
+// all steps, and a vector's one sum, behind the scan; what is neither is added up from step to step.
+
+// CHECK-LABEL: hyc.func @microbatch
+// CHECK: %[[FORWARD:.*]]:3 = hyc.scan 8 init(%[[ZERO:.*]]) over(%[[X:.*]]) with(%[[W:[^,]*]], %[[SCALE:.*]]) attributes {id = "scan"}
+// CHECK-NEXT: ^bb0(%[[H:[^:]*]]: tensor<2x4xf32>, %[[E:[^:]*]]: tensor<2x4xf32>, %[[IN:[^:]*]]: tensor<4x4xf32>, %[[BY:[^:]*]]: tensor<2x4xf32>):
+// CHECK:   %[[PRODUCT:.*]] = hyc.einsum "bk,kn->bn" %[[H]], %[[IN]]
+// CHECK:   %[[SCALED:.*]] = hyc.mul %[[PRODUCT]], %[[BY]]
+// CHECK:   %[[NEXT:.*]] = hyc.add %[[SCALED]], %[[E]]
+// CHECK:   hyc.yield %[[NEXT]], %[[NEXT]], %[[PRODUCT]]
+
+// CHECK: hyc.loss_seed
+// CHECK: %[[FIRST:.*]] = hyc.reshape %[[ZERO]] {{.*}} -> tensor<1x2x4xf32>
+// CHECK: %[[OTHERS:.*]] = hyc.slice %[[FORWARD]]#1 offsets [0, 0, 0] {{.*}} -> tensor<7x2x4xf32>
+// CHECK: %[[BEFORE:.*]] = hyc.concat %[[FIRST]], %[[OTHERS]] dim 0
+// CHECK: %[[BACK:.*]]:3 = hyc.scan 8 reverse init(%{{[^,]*}}, %{{[^)]*}}) over(%{{[^,]*}}, %[[FORWARD]]#2) with(%[[SCALE]], %[[W]])
+// CHECK:   hyc.add %{{.*}} {hyc.backward, id = "scan.grad.accumulate"}
+// CHECK: %[[DW:.*]] = hyc.einsum "abk,abn->kn" %[[BEFORE]], %[[BACK]]#2 {{.*}}id = "scan.grad.invariant0"
+// CHECK: hyc.accumulate %[[DW]] into @w.grad
+// CHECK: hyc.accumulate %[[BACK]]#1 into @scale.grad
+hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.5>
+hyc.param @scale : tensor<2x4xf32> from #hyc.fill<1.0>
+hyc.func @train(%x: tensor<8x2x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<4x4xf32>
+  %scale = hyc.read @scale : tensor<2x4xf32>
+  %zero = hyc.constant dense<0.0> : tensor<2x4xf32>
+  %last, %all = hyc.scan 8 init(%zero) over(%x) with(%w, %scale) attributes {id = "scan"} : (tensor<2x4xf32>, tensor<8x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<8x2x4xf32>) {
+  ^bb0(%h: tensor<2x4xf32>, %each: tensor<2x4xf32>, %in: tensor<4x4xf32>, %by: tensor<2x4xf32>):
+    %0 = hyc.einsum "bk,kn->bn" %h, %in {id = "product"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %1 = hyc.mul %0, %by {id = "scaled"} : tensor<2x4xf32>
+    %2 = hyc.add %1, %each {id = "next"} : tensor<2x4xf32>
+    hyc.yield %2, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+  }
+  %loss = hyc.reduce sum %all [0, 1, 2] {id = "loss"} : (tensor<8x2x4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %loss, %m : tensor<f32>, tensor<i64>
+}
