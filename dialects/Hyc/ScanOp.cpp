@@ -43,6 +43,9 @@ LogicalResult ScanOp::verify() {
   const auto steps = static_cast<int64_t>(getSteps());
   if (steps < 1)
     return emitOpError("[scan.steps] has ") << steps << " steps, expected at least one";
+  if (getOuts().size() < countCarried())
+    return emitOpError("[scan.body] has ") << getOuts().size() << " results and carries " << countCarried()
+                                           << " values, expected at least one result for each";
   auto goesAlong = [&](Type type) {
     auto tensor = cast<RankedTensorType>(type);
     return tensor.getRank() > 0 && tensor.getDimSize(0) == steps;
@@ -56,9 +59,6 @@ LogicalResult ScanOp::verify() {
   llvm::append_range(arguments, getInvariants().getTypes());
   if (getStep().getArgumentTypes() != TypeRange(arguments))
     return emitOpError("[scan.body] takes (") << getStep().getArgumentTypes() << "), expected (" << arguments << ")";
-  if (getOuts().size() < countCarried())
-    return emitOpError("[scan.body] has ") << getOuts().size() << " results and carries " << countCarried()
-                                           << " values, expected at least one result for each";
   llvm::append_range(yielded, llvm::map_range(getStacks().getTypes(), elementType));
   if (getYielded().getTypes() != TypeRange(yielded) || getLast().getTypes() != getInit().getTypes())
     return emitOpError("[scan.body] yields (") << getYielded().getTypes() << "), expected (" << yielded << ")";

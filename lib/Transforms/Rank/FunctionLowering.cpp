@@ -187,8 +187,9 @@ Value FunctionLowering::placeIn(ConcatOp concat, unsigned part) {
   return view(whole, before * strides[concat.getDim()], wholeType.withLayout(shape, strides));
 }
 
-/// Of several uses one may be a concatenation, as a step's state is the next step's and a part of all states: the others
-/// then read it there, if its elements follow one another. Not where a use has claims of its own on where it lies.
+/// Of several uses one may be a concatenation, as a step's state is the next step's and a part of all states: the
+/// others then read it there, if its elements follow one another. Not where a use has claims of its own on where it
+/// lies.
 Value FunctionLowering::placeBesideOtherUses(Value tensor) {
   if (llvm::any_of(tensor.getUsers(), [](Operation *user) {
         return isa<ReturnOp, AccumulateOp, WriteOp>(user) || isa<dist::DistDialect>(user->getDialect());
