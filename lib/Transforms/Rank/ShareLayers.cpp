@@ -11,6 +11,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <map>
+
 namespace hyc {
 #define GEN_PASS_DEF_SHARELAYERS
 #include "hyc/Transforms/Rank/Passes.h.inc"
@@ -46,25 +48,33 @@ StringRef withoutPrefix(StringRef id, StringRef prefix) {
   return id;
 }
 
-/// What makes two calls alike, as text.
-std::string describe(Operation *call, const DenseMap<Operation *, int64_t> &positions) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  stream << call->getName();
-  for (NamedAttribute attribute : call->getAttrs())
-    if (attribute.getName() != "id")
-      stream << ' ' << attribute.getName() << attribute.getValue();
+/// What makes two calls alike: equal lists. Names, types and attributes are each there once in a context, so that an
+/// address tells which; `id` is the name of the attribute that does not count.
+using Likeness = std::vector<const void *>;
+
+Likeness likenessOf(Operation *call, const DenseMap<Operation *, int64_t> &positions, StringAttr id) {
+  Likeness all{call->getName().getAsOpaquePointer()};
+  auto add = [&](auto what) { all.push_back(what.getAsOpaquePointer()); };
+  auto addNumber = [&](int64_t number) { all.push_back(reinterpret_cast<const void *>(number)); };
+  for (NamedAttribute attribute : call->getDiscardableAttrs())
+    if (attribute.getName() != id) {
+      add(attribute.getName());
+      add(attribute.getValue());
+    }
+  addNumber(0); // the end of the list
   if (call->getPropertiesStorage())
-    stream << call->getPropertiesAsAttribute();
+    add(call->getPropertiesAsAttribute());
   for (Value operand : call->getOperands()) {
-    stream << ' ' << operand.getType();
+    add(operand.getType());
     Operation *producer = operand.getDefiningOp();
-    if (auto place = dyn_cast_or_null<rank::AtOp>(producer))
-      stream << place.getArena() << place.getPerSlot();
-    else if (producer && !isa<rank::RowOp>(producer))
-      stream << positions.lookup(call) - positions.lookup(producer);
+    if (auto place = dyn_cast_or_null<rank::AtOp>(producer)) {
+      add(place.getArenaAttr());
+      addNumber(place.getPerSlot());
+    } else if (producer && !isa<rank::RowOp>(producer)) {
+      addNumber(positions.lookup(call) - positions.lookup(producer));
+    }
   }
-  return text;
+  return all;
 }
 
 struct Repeat {
@@ -105,7 +115,8 @@ private:
 void LayerSharer::readCalls() {
   calls.clear();
   keys.clear();
-  llvm::StringMap<int64_t> numbers;
+  std::map<Likeness, int64_t> numbers;
+  StringAttr id = StringAttr::get(func.getContext(), "id");
   DenseMap<Operation *, int64_t> positions;
   for (Operation &op : func.getBlock())
     if (!isa<rank::AtOp, rank::RowOp>(op)) {
@@ -115,8 +126,9 @@ void LayerSharer::readCalls() {
   for (Operation *call : calls) {
     int64_t fresh = static_cast<int64_t>(numbers.size());
     // What is shared already is like nothing else.
-    keys.push_back(isa<rank::InvokeOp>(call) ? -1 - static_cast<int64_t>(keys.size())
-                                             : numbers.try_emplace(describe(call, positions), fresh).first->second);
+    keys.push_back(isa<rank::InvokeOp>(call)
+                       ? -1 - static_cast<int64_t>(keys.size())
+                       : numbers.try_emplace(likenessOf(call, positions, id), fresh).first->second);
   }
 }
 

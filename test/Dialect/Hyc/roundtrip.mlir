@@ -69,3 +69,24 @@ hyc.func @without_gradient(%ids: tensor<2x3xi64>, %table: tensor<5x4xf32>) -> te
   %s = hyc.stop_gradient %e {id = "detach"} : tensor<2x3x4xf32>
   hyc.return %s : tensor<2x3x4xf32>
 }
+
+// CHECK-LABEL: hyc.func @steps
+hyc.func @steps(%h: tensor<2xf32>, %x: tensor<5x2xf32>, %w: tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>) {
+  // CHECK: %[[S:.*]]:2 = hyc.scan 5 reverse init(%arg0) over(%arg1) with(%arg2) attributes {id = "steps"} : (tensor<2xf32>, tensor<5x2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>) {
+  // CHECK-NEXT: ^bb0(%[[OWN:[^:]*]]: tensor<2xf32>, %[[E:[^:]*]]: tensor<2xf32>, %[[W:[^:]*]]: tensor<2xf32>):
+  // CHECK-NEXT: %[[NEXT:.*]] = hyc.mul %[[E]], %[[W]]
+  // CHECK-NEXT: hyc.yield %[[NEXT]], %[[OWN]] : tensor<2xf32>, tensor<2xf32>
+  %last, %all = hyc.scan 5 reverse init(%h) over(%x) with(%w) attributes {id = "steps"} : (tensor<2xf32>, tensor<5x2xf32>, tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>) {
+  ^bb0(%own: tensor<2xf32>, %e: tensor<2xf32>, %by: tensor<2xf32>):
+    %0 = hyc.mul %e, %by : tensor<2xf32>
+    hyc.yield %0, %own : tensor<2xf32>, tensor<2xf32>
+  }
+  // CHECK: hyc.scan 3 over(%{{.*}}) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %part = hyc.slice %all offsets [0, 0] strides [1, 1] : (tensor<5x2xf32>) -> tensor<3x2xf32>
+  %each = hyc.scan 3 over(%part) : (tensor<3x2xf32>) -> tensor<3x2xf32> {
+  ^bb0(%e: tensor<2xf32>):
+    %0 = hyc.neg %e : tensor<2xf32>
+    hyc.yield %0 : tensor<2xf32>
+  }
+  hyc.return %last, %all : tensor<2xf32>, tensor<5x2xf32>
+}
