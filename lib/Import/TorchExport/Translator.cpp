@@ -237,7 +237,7 @@ llvm::LogicalResult Translator::addInputs() {
     type->mutable_shape();
     for (const Size &size : meta->second.sizes) {
       onnxfile::Dimension *dim = type->mutable_shape()->add_dim();
-      if (size.value)
+      if (size.symbol.empty())
         dim->set_size(*size.value);
       else
         dim->set_symbol(size.symbol);
