@@ -385,8 +385,8 @@ Error ProgramReader::readNode(const JsonValue &json, Node &node) const {
     node.name = node.results.front();
   if (const JsonValue *metadata = json.get("metadata")) {
     node.scope = scopeOf(textOf(*metadata, "nn_module_stack"));
-    // torch's decompositions leave an alias of a detach, and write a region without gradients out as any other: what was
-    // called still stands beside the nodes.
+    // torch's decompositions leave an alias of a detach, and write a region without gradients out as any other: what
+    // was called still stands beside the nodes.
     StringRef called = textOf(*metadata, "torch_fn").rsplit('.').second;
     node.keepsGradient |= (node.target == "aten.alias.default" && called == "detach") ||
                           (StringRef(node.target).starts_with("aten.") && called == "wrap_with_set_grad_enabled");
