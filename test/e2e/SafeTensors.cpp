@@ -29,6 +29,8 @@ static std::vector<double> decode(const std::string &dtype, const char *bytes, s
     return widen<int32_t>(bytes, size / 4);
   if (dtype == "I64")
     return widen<int64_t>(bytes, size / 8);
+  if (dtype == "BOOL")
+    return widen<uint8_t>(bytes, size);
   throw std::runtime_error("type " + dtype + " is not expected here");
 }
 

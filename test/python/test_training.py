@@ -415,3 +415,26 @@ def test_weights_of_another_model_are_refused(tmp_path):
     save_file({"weight": torch.ones(3, 2), "bias_": torch.ones(3)}, tmp_path / "renamed.safetensors")
     with pytest.raises(hyc.DataError, match="has tensor 'bias_', which the model has not: of 1 of its 2 tensors"):
         weights.load(tmp_path / "renamed.safetensors", names)
+
+
+def test_weights_in_any_order_of_memory_are_traced_row_by_row(tmp_path):
+    class Images(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.Conv2d(3, 3, 3, padding=1)
+            self.turn = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3).t())
+
+        def forward(self, x):
+            return self.second(self.first(x)) @ self.turn
+
+    model = Images().to(memory_format=torch.channels_last)
+    model.second.weight = model.first.weight
+    assert not model.first.weight.is_contiguous()
+    traced = hyc.tracing.trace(model, torch.randn(2, 3, 3, 3), tmp_path / "images.pt2")
+    state = torch.export.load(str(traced.path)).state_dict
+    assert set(state) == set(model.state_dict())
+    for name, value in model.state_dict().items():
+        assert state[name].is_contiguous(), name
+        assert torch.equal(state[name], value), name
+    assert state["first.weight"].data_ptr() == state["second.weight"].data_ptr()
+    assert not model.first.weight.is_contiguous()  # the model itself is left as it was

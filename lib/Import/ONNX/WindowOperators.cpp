@@ -403,6 +403,60 @@ LogicalResult importMaxUnpool(NodeImport &node) {
     pads[pooled.size() + d] = (*shape)[d] - pooled[d];
   return e.finish(e("Pad", {result, e.integers(pads)}));
 }
+/// How windows lie in an image: how many along each dimension, and how many elements behind the last one.
+struct Laid {
+  llvm::SmallVector<int64_t> counts, behind;
+};
+
+std::optional<Laid> layWindows(ArrayRef<int64_t> image, ArrayRef<int64_t> block, ArrayRef<int64_t> strides,
+                               ArrayRef<int64_t> dilations, ArrayRef<int64_t> pads) {
+  Laid laid;
+  for (size_t d = 0; d < block.size(); ++d) {
+    if (block[d] < 1 || block[d] > kLargestExtent || image[d] < 1 || image[d] > kLargestExtent || strides[d] < 1)
+      return std::nullopt;
+    const int64_t left = image[d] + pads[d] + pads[d + block.size()] - dilations[d] * (block[d] - 1) - 1;
+    if (left < 0)
+      return std::nullopt;
+    laid.counts.push_back(left / strides[d] + 1);
+    laid.behind.push_back(left % strides[d]);
+  }
+  return laid;
+}
+
+/// Puts windows back where they lie in an image, overlaps added up: a transposed convolution of each channel by windows
+/// that hold one 1.
+LogicalResult importCol2Im(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0); // (samples, channels · window, windows)
+  std::optional<llvm::SmallVector<int64_t>> image = node.integers(1), block = node.integers(2);
+  if (!image || !block)
+    return failure();
+  const size_t dims = block->size();
+  if (dims < 1 || dims > 3 || image->size() != dims)
+    return node.error() << "has windows of " << dims << " dimensions in an image of " << image->size()
+                        << ", expected 1 to 3, as many as the image's";
+  auto strides = getList(node, "strides", dims, 1), dilations = getList(node, "dilations", dims, 1),
+       pads = getList(node, "pads", 2 * dims, 0);
+  if (!strides || !dilations || !pads)
+    return failure();
+  std::optional<Laid> laid = layWindows(*image, *block, *strides, *dilations, *pads);
+  std::optional<int64_t> window = countElements(*block), count = laid ? countElements(laid->counts) : std::nullopt;
+  const int64_t rows = x.type.getDimSize(1);
+  if (!window || !count || rows % *window != 0 || *count != x.type.getDimSize(2))
+    return node.error() << "puts back windows of " << describeList(*block) << " into an image of "
+                        << describeList(*image) << ", which " << x.type << " does not hold one each of";
+  llvm::SmallVector<int64_t> apart{x.type.getDimSize(0), rows}, ones{rows, 1};
+  apart.append(laid->counts);
+  ones.append(*block);
+  Binding weight = e.reals(
+      ones, [&](int64_t i) { return i / *window % *window == i % *window ? 1.0 : 0.0; }, x.type.getElementType());
+  return e.finish(e("ConvTranspose", {e.reshape(x, apart), weight},
+                    {{"group", rows / *window},
+                     {"strides", *strides},
+                     {"dilations", *dilations},
+                     {"pads", *pads},
+                     {"output_padding", laid->behind}}));
+}
 } // namespace
 
 void hyc::onnx::addWindowOperators(OperatorTable &table) {
@@ -416,6 +470,7 @@ void hyc::onnx::addWindowOperators(OperatorTable &table) {
   table["LpPool"] = {importLpPool, {tensor("X").real().ranks(3, 5)}};
   table["GlobalAveragePool"] = {importGlobalPool, {tensor("X").real().ranks(3)}};
   table["GlobalMaxPool"] = {importGlobalPool, {tensor("X").real().ranks(3)}};
+  table["Col2Im"] = {importCol2Im, {tensor("input").real().rank(3), list("image_shape"), list("block_shape")}};
   table["MaxUnpool"] = {
       importMaxUnpool,
       {tensor("X").real().ranks(3, 5), tensor("I").integer().ranks(3, 5), list("output_shape").optional()}};

@@ -1,45 +1,46 @@
 // Complex numbers, which hyc has none of: a value of them is a tensor of floats with one dimension more, the last, of a
 // real and an imaginary part. Only the operators of this table know of them; every other one refuses them.
-#include "Translator.h"
+#include "ComplexParts.h"
 
 #include <cmath>
 
 using namespace hyc::torchexport;
 
+static constexpr int64_t kEnd = INT64_MAX;
 /// Most elements along a dimension that is transformed: the matrix has four numbers for each pair of them.
 static constexpr int64_t kMostFrequencies = 4096;
 
-namespace {
-constexpr int64_t kEnd = INT64_MAX;
-
-struct Parts {
-  Name real, imaginary; ///< each with a last dimension of 1
-};
-
-Parts split(NodeTranslation &node, const Name &pairs) {
+Parts hyc::torchexport::split(NodeTranslation &node, const Name &pairs) {
   Name last = node.constant({-1});
   return {node.emit("Slice", {pairs, node.constant({0}), node.constant({1}), last}),
           node.emit("Slice", {pairs, node.constant({1}), node.constant({kEnd}), last})};
 }
 
-Name join(NodeTranslation &node, const Parts &parts) {
+Name hyc::torchexport::join(NodeTranslation &node, const Parts &parts) {
   return node.emit("Concat", {parts.real, parts.imaginary}, {{{"axis", -1}}});
 }
 
-Name withLast(NodeTranslation &node, const Name &value) { return node.emit("Unsqueeze", {value, node.constant({-1})}); }
-Name withoutLast(NodeTranslation &node, const Name &value) {
+Name hyc::torchexport::withLast(NodeTranslation &node, const Name &value) {
+  return node.emit("Unsqueeze", {value, node.constant({-1})});
+}
+Name hyc::torchexport::withoutLast(NodeTranslation &node, const Name &value) {
   return node.emit("Squeeze", {value, node.constant({-1})});
 }
 
-Name real(NodeTranslation &node, const char *argument) { return node.operand(argument, ScalarType::F32); }
-
-/// A tensor or a number, real or not, as a pair.
-Parts partsOf(NodeTranslation &node, const char *argument) {
+Parts hyc::torchexport::partsOf(NodeTranslation &node, const char *argument) {
   if (node.isComplex(argument))
     return split(node, node.tensor(argument));
-  Name value = withLast(node, real(node, argument));
+  if (auto number = node.complexNumber(argument)) {
+    auto part = [&](double value) { return node.filled(ScalarType::F32, node.constant({1}), value); };
+    return {part(number->first), part(number->second)};
+  }
+  Name value = withLast(node, node.operand(argument, ScalarType::F32));
   return {value, node.emit("Mul", {value, node.constant(ScalarType::F32, 0)})};
 }
+
+namespace {
+
+Name real(NodeTranslation &node, const char *argument) { return node.operand(argument, ScalarType::F32); }
 
 /// Of two tensors, whose sizes torch makes equal.
 void fromParts(NodeTranslation &node) {
@@ -79,27 +80,6 @@ void absolute(NodeTranslation &node) {
   Name pairs = node.tensor("self");
   Name squares = node.emit("ReduceSum", {node.emit("Mul", {pairs, pairs}), node.constant({-1})}, {{{"keepdims", 0}}});
   node.finish(node.emit("Sqrt", {squares}));
-}
-
-void multiply(NodeTranslation &node) {
-  if (!node.isComplex("self"))
-    return node.finish(node.emit("Mul", {withLast(node, real(node, "self")), node.tensor("other")}));
-  if (!node.isComplex("other"))
-    return node.finish(node.emit("Mul", {node.tensor("self"), withLast(node, real(node, "other"))}));
-  Parts a = split(node, node.tensor("self")), b = split(node, node.tensor("other"));
-  auto product = [&](const Name &x, const Name &y) { return node.emit("Mul", {x, y}); };
-  Name x = node.emit("Sub", {product(a.real, b.real), product(a.imaginary, b.imaginary)}),
-       y = node.emit("Add", {product(a.real, b.imaginary), product(a.imaginary, b.real)});
-  node.finish(join(node, {x, y}));
-}
-
-/// By a real number or tensor.
-void divide(NodeTranslation &node) {
-  if (node.isComplex("other")) {
-    node.error() << "divides by complex numbers; multiply by their conjugate over their squared length instead";
-    return;
-  }
-  node.finish(node.emit("Div", {node.tensor("self"), withLast(node, real(node, "other"))}));
 }
 
 template <const char *Type> void combine(NodeTranslation &node) {
@@ -188,29 +168,40 @@ double divisorOf(NodeTranslation &node, double elements, bool isInverse) {
 /// Which dimensions are transformed where none is named.
 enum class Dims { Last, LastTwo, All };
 
-/// The dimensions that a node names, or means; none, reported, where it asks for other sizes than they have.
-std::vector<int64_t> transformedDims(NodeTranslation &node, Dims otherwise) {
+/// What is transformed: dimensions, and how many elements each is cut or padded to before.
+struct Transformed {
+  std::vector<int64_t> dims, sizes;
+};
+
+/// What a node names, or means; nothing, reported, where it names what is not there.
+Transformed transformedDims(NodeTranslation &node, Dims otherwise) {
   const int64_t rank = node.tensorRank("self");
-  if (rank < 1 || rank > 12 || node.has("n") || node.has("s")) {
-    if (!node.failed())
-      node.error() << "transforms other sizes than its operand's, or more than 12 dimensions, which hyc does not read; "
-                      "cut or pad the operand first";
-    return {};
-  }
-  std::vector<int64_t> dims;
+  Transformed result;
+  std::vector<int64_t> given = node.has("s") ? node.integers("s") : std::vector<int64_t>();
+  if (node.has("n"))
+    given = {node.integer("n")};
+  int64_t count = otherwise == Dims::All ? rank : otherwise == Dims::Last ? 1 : 2;
+  if (!given.empty())
+    count = static_cast<int64_t>(given.size());
   if (node.has("dim") && node.isNumber("dim"))
-    return {node.dimension("dim", rank, -1)};
-  if (node.has("dim"))
+    result.dims = {node.dimension("dim", rank, -1)};
+  else if (node.has("dim"))
     for (int64_t dim : node.integers("dim"))
-      dims.push_back(dim < 0 ? dim + rank : dim);
+      result.dims.push_back(dim < 0 ? dim + rank : dim);
   else
-    for (int64_t dim = otherwise == Dims::All ? 0 : std::max<int64_t>(rank - (otherwise == Dims::Last ? 1 : 2), 0);
-         dim < rank; ++dim)
-      dims.push_back(dim);
-  for (int64_t dim : dims)
+    for (int64_t dim = std::max<int64_t>(rank - count, 0); dim < rank; ++dim)
+      result.dims.push_back(dim);
+  if (!node.failed() && (rank < 1 || rank > 12 || (!given.empty() && given.size() != result.dims.size())))
+    node.error() << "transforms " << result.dims.size() << " of " << rank << " dimensions to " << given.size()
+                 << " sizes, expected one for each of at most 12";
+  for (int64_t dim : result.dims)
     if ((dim < 0 || dim >= rank) && !node.failed())
       node.error() << "transforms dimension " << dim << " of " << rank;
-  return node.failed() ? std::vector<int64_t>() : dims;
+  if (node.failed())
+    return {};
+  for (size_t i = 0; i < result.dims.size(); ++i)
+    result.sizes.push_back(given.empty() || given[i] == -1 ? node.sizeOf("self", result.dims[i]) : given[i]);
+  return node.failed() ? Transformed() : result;
 }
 
 /// Whether a dimension's matrix is one that hyc makes.
@@ -220,15 +211,22 @@ bool checkSize(NodeTranslation &node, int64_t size) {
   return !node.failed();
 }
 
-/// Transforms `dims` of what has `rank` of them, and counts in `elements` what they have.
-Name transformAll(NodeTranslation &node, Name pairs, int64_t rank, llvm::ArrayRef<int64_t> dims, bool isInverse,
-                  double &elements) {
-  for (int64_t dim : dims) {
-    const int64_t size = node.sizeOf("self", dim);
+/// A dimension of `from` elements with the first `size` of them, or with zeros behind.
+Name resized(NodeTranslation &node, const Name &pairs, int64_t dim, int64_t from, int64_t size) {
+  Name at = node.constant({dim});
+  if (size <= from)
+    return size == from ? pairs : node.emit("Slice", {pairs, node.constant({0}), node.constant({size}), at});
+  return node.emit("Pad", {pairs, node.constant({0, size - from}), "", at});
+}
+
+/// Transforms what a node names, and counts in `elements` what it has.
+Name transformAll(NodeTranslation &node, Name pairs, const Transformed &what, bool isInverse, double &elements) {
+  for (auto [dim, size] : llvm::zip_equal(what.dims, what.sizes)) {
     if (!checkSize(node, size))
       return "";
     elements *= static_cast<double>(size);
-    pairs = transformAlong(node, pairs, rank, dim, size, isInverse);
+    pairs = resized(node, pairs, dim, node.sizeOf("self", dim), size);
+    pairs = transformAlong(node, pairs, node.tensorRank("self"), dim, size, isInverse);
   }
   return pairs;
 }
@@ -241,12 +239,11 @@ void finishDivided(NodeTranslation &node, const Name &value, double elements, bo
 }
 
 void transform(NodeTranslation &node, Dims otherwise, bool isInverse) {
-  std::vector<int64_t> dims = transformedDims(node, otherwise);
+  const Transformed what = transformedDims(node, otherwise);
   double elements = 1;
   if (node.failed())
     return;
-  Name pairs =
-      transformAll(node, join(node, partsOf(node, "self")), node.tensorRank("self"), dims, isInverse, elements);
+  Name pairs = transformAll(node, join(node, partsOf(node, "self")), what, isInverse, elements);
   finishDivided(node, pairs, elements, isInverse);
 }
 
@@ -256,17 +253,16 @@ void fourierEitherWay(NodeTranslation &node) { transform(node, Dims::All, !node.
 
 /// Of real numbers: the second half of the last dimension's frequencies says nothing new, and is left out.
 template <Dims Otherwise> void fourierOfReal(NodeTranslation &node) {
-  std::vector<int64_t> dims = transformedDims(node, Otherwise);
+  const Transformed what = transformedDims(node, Otherwise);
   double elements = 1;
-  if (node.failed() || dims.empty())
+  if (node.failed() || what.dims.empty())
     return;
-  Name pairs = transformAll(node, join(node, partsOf(node, "self")), node.tensorRank("self"), dims, /*isInverse=*/false,
-                            elements);
+  Name pairs = transformAll(node, join(node, partsOf(node, "self")), what, /*isInverse=*/false, elements);
   if (node.failed())
     return;
   if (node.boolean("onesided", true))
-    pairs = node.emit("Slice", {pairs, node.constant({0}), node.constant({node.sizeOf("self", dims.back()) / 2 + 1}),
-                                node.constant({dims.back()})});
+    pairs = node.emit("Slice", {pairs, node.constant({0}), node.constant({what.sizes.back() / 2 + 1}),
+                                node.constant({what.dims.back()})});
   finishDivided(node, pairs, elements, /*isInverse=*/false);
 }
 
@@ -295,27 +291,20 @@ Name realMatrix(NodeTranslation &node, int64_t frequencies, int64_t size) {
 
 /// Back to real numbers from half of the frequencies.
 template <Dims Otherwise> void fourierToReal(NodeTranslation &node) {
-  const bool hasSize = node.has("n") || node.has("last_dim_size");
-  const int64_t rank = node.tensorRank("self");
-  std::vector<int64_t> dims;
-  if (node.has("n"))
-    dims = {node.dimension("dim", rank, -1)};
-  else
-    dims = transformedDims(node, Otherwise);
-  if (node.failed() || dims.empty())
+  Transformed what = transformedDims(node, Otherwise);
+  if (node.failed() || what.dims.empty())
     return;
-  const int64_t last = dims.back(), given = node.sizeOf("self", last);
-  const int64_t size = !hasSize ? 2 * (given - 1) : node.integer(node.has("n") ? "n" : "last_dim_size");
-  if (!checkSize(node, size))
+  const bool isGiven = node.has("n") || (node.has("s") && node.integers("s").back() != -1);
+  const int64_t last = what.dims.back(), rank = node.tensorRank("self"), given = node.sizeOf("self", last);
+  const int64_t otherwise = isGiven ? what.sizes.back() : 2 * (given - 1);
+  const int64_t size = node.integer("last_dim_size", otherwise), frequencies = size / 2 + 1;
+  if (node.failed() || !checkSize(node, size))
     return;
-  if (given != size / 2 + 1) {
-    node.error() << "makes " << size << " numbers of " << given << " frequencies, expected " << size / 2 + 1
-                 << "; cut or pad the operand first";
-    return;
-  }
   double elements = static_cast<double>(size);
-  Name pairs = transformAll(node, join(node, partsOf(node, "self")), rank, llvm::ArrayRef(dims).drop_back(),
-                            /*isInverse=*/true, elements);
+  what.dims.pop_back();
+  what.sizes.pop_back();
+  Name pairs = resized(node, join(node, partsOf(node, "self")), last, given, frequencies);
+  pairs = transformAll(node, pairs, what, /*isInverse=*/true, elements);
   if (node.failed())
     return;
   std::string from, to;
@@ -323,8 +312,8 @@ template <Dims Otherwise> void fourierToReal(NodeTranslation &node) {
     from += static_cast<char>(each == last ? 'k' : 'A' + each);
     to += static_cast<char>(each == last ? 'n' : 'A' + each);
   }
-  Name real =
-      node.emit("Einsum", {pairs, realMatrix(node, given, size)}, {{}, {}, {}, {{"equation", from + "c,kcn->" + to}}});
+  Name real = node.emit("Einsum", {pairs, realMatrix(node, frequencies, size)},
+                        {{}, {}, {}, {{"equation", from + "c,kcn->" + to}}});
   finishDivided(node, real, elements, /*isInverse=*/true);
 }
 
@@ -386,8 +375,6 @@ void addArithmetic(TranslationTable &table) {
   table["aten.neg.default"] = negate;
   table["aten.abs.default"] = absolute;
   for (const char *overload : {"Tensor", "Scalar"}) {
-    table["aten.mul." + std::string(overload)] = multiply;
-    table["aten.div." + std::string(overload)] = divide;
     table["aten.add." + std::string(overload)] = combine<kAdd>;
     table["aten.sub." + std::string(overload)] = combine<kSub>;
   }
@@ -413,6 +400,7 @@ const TranslationTable &hyc::torchexport::complexTranslations() {
   static const TranslationTable table = [] {
     TranslationTable result;
     addArithmetic(result);
+    addComplexProducts(result);
     result["aten.view_as_complex.default"] = result["aten.view_as_real.default"] = samePairs;
     for (const char *name : {"alias.default", "clone.default", "contiguous.default", "resolve_conj.default",
                              "detach.default", "to.dtype", "to.device", "to.dtype_layout", "_to_copy.default"})
@@ -424,7 +412,8 @@ const TranslationTable &hyc::torchexport::complexTranslations() {
     result["aten.permute.default"] = permute;
     result["aten.stft.default"] = shortTimeFourier;
     // Those that count dimensions from the front take pairs as they take anything.
-    for (const char *name : {"unsqueeze.default", "slice.Tensor", "select.int", "cat.default"})
+    for (const char *name : {"unsqueeze.default", "slice.Tensor", "select.int", "cat.default", "slice_scatter.default",
+                             "select_scatter.default", "fft_fftshift.default", "fft_ifftshift.default"})
       result["aten." + std::string(name)] = findTranslation("aten." + std::string(name));
     return result;
   }();

@@ -49,7 +49,16 @@ constexpr char kBatch1[] = "batch1", kBatch2[] = "batch2", kMat[] = "mat", kVec[
 template <const char *Other> void productWith(NodeTranslation &node) {
   node.finish(node.emit("MatMul", {node.tensor("self"), node.tensor(Other)}));
 }
-constexpr char kTensor[] = "tensor";
+constexpr char kTensor[] = "tensor", kOther[] = "other";
+
+/// Of matrices one after another; the first and the last may be vectors.
+void chainedProduct(NodeTranslation &node) {
+  std::vector<Name> factors = node.tensors("tensors");
+  Name product = factors.empty() ? "" : factors.front();
+  for (const Name &factor : llvm::drop_begin(factors))
+    product = node.emit("MatMul", {product, factor});
+  node.finish(product);
+}
 
 /// Every element of one vector times every one of the other.
 void outer(NodeTranslation &node) {
@@ -213,6 +222,8 @@ void hyc::torchexport::addContraction(TranslationTable &table) {
   table["aten.addmv.default"] = addedProductOf<kMat, kVec>;
   table["aten.mv.default"] = productWith<kVec>;
   table["aten.dot.default"] = productWith<kTensor>;
+  table["aten.vdot.default"] = productWith<kOther>; // of real numbers the same
+  table["aten.linalg_multi_dot.default"] = chainedProduct;
   table["aten.outer.default"] = outer;
   table["aten.addr.default"] = addedOuter;
   table["aten.inner.default"] = inner;

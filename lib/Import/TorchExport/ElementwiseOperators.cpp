@@ -141,6 +141,21 @@ template <const char *Type> void bitwise(NodeTranslation &node) {
     binary<Type>(node);
 }
 
+/// Of integers by a number of bits: times a power of two, or divided by one and rounded down.
+template <bool Right> void shiftBits(NodeTranslation &node) {
+  const ScalarType type = node.resultMeta().type;
+  const int64_t bits = node.integer("other");
+  if (!node.failed() && (bits < 0 || bits > 62))
+    node.error() << "shifts by " << bits << " bits, expected 0 to 62";
+  if (node.failed())
+    return;
+  Name self = node.operand("self", type), power = node.constant(type, static_cast<double>(int64_t(1) << bits));
+  if constexpr (Right)
+    node.finish(node.emit(Div, {node.emit(Sub, {self, node.emit("Mod", {self, power})}), power}));
+  else
+    node.finish(node.emit(Mul, {self, power}));
+}
+
 /// Of an integer the other number with all bits turned.
 void turnBits(NodeTranslation &node) {
   ScalarType type = node.metaOf("self").type;
@@ -398,6 +413,10 @@ static void addBinary(TranslationTable &table) {
     row("true_divide", divide);
     row("divide", divide);
   }
+  for (const char *name : {"__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar"})
+    table["aten." + std::string(name)] = shiftBits<false>;
+  for (const char *name : {"__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar"})
+    table["aten." + std::string(name)] = shiftBits<true>;
   table["aten.pow.Tensor_Scalar"] = power;
   table["aten.pow.Tensor_Tensor"] = power;
   table["aten.pow.Scalar"] = power;

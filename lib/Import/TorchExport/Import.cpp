@@ -1,6 +1,7 @@
 // Archive, program, translation, import.
 #include "hyc/Import/TorchExport/Import.h"
 
+#include "SymbolicSizes.h"
 #include "Translator.h"
 #include "mlir/IR/Location.h"
 
@@ -25,6 +26,7 @@ hyc::importTorchExport(mlir::MLIRContext &context, llvm::StringRef path, const I
   llvm::Expected<Program> program = readProgram(*archive);
   if (!program)
     return report(program.takeError());
+  bindSizes(*program, options.dims, options.batch);
   llvm::FailureOr<onnx::AssembledModel> model = Translator(context, path, *program).run();
   if (llvm::failed(model))
     return llvm::failure();

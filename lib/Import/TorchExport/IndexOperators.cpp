@@ -178,10 +178,7 @@ Name likeIndex(NodeTranslation &node, const char *argument) {
   int64_t rank = node.tensorRank(argument);
   Name value = node.tensor(argument);
   const std::vector<Size> &own = node.metaOf(argument).sizes, &index = node.metaOf("index").sizes;
-  bool isSame = own.size() == index.size();
-  for (size_t dim = 0; isSame && dim < own.size(); ++dim)
-    isSame = own[dim].value == index[dim].value && own[dim].symbol == index[dim].symbol;
-  if (isSame)
+  if (own == index)
     return value;
   return node.emit("Slice", {value, node.constant(std::vector<int64_t>(rank, 0)), shapeOf(node, node.tensor("index"))});
 }

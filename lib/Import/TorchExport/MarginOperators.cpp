@@ -63,6 +63,13 @@ void rankingLoss(NodeTranslation &node) {
   finishLoss(node, w.positive(w.sub(w.number(node.number("margin", 0)), product)));
 }
 
+/// log(1 + e^(-target · self))
+void softMarginLoss(NodeTranslation &node) {
+  Writer w(node);
+  Name product = w.mul(w.operand("target"), w.operand("self"));
+  finishLoss(node, node.emit("Softplus", {node.emit("Neg", {product})}));
+}
+
 /// self where the target is 1, max(0, margin - self) where it is -1.
 void hingeLoss(NodeTranslation &node) {
   Writer w(node);
@@ -167,6 +174,7 @@ void hyc::torchexport::addMargin(TranslationTable &table) {
   table["aten.pairwise_distance.default"] = pairwiseDistance;
   table["aten.triplet_margin_loss.default"] = tripletLoss;
   table["aten.margin_ranking_loss.default"] = rankingLoss;
+  table["aten.soft_margin_loss.default"] = softMarginLoss;
   table["aten.hinge_embedding_loss.default"] = hingeLoss;
   table["aten.cosine_embedding_loss.default"] = cosineLoss;
   table["aten.poisson_nll_loss.default"] = poissonLoss;

@@ -47,9 +47,8 @@ void tensorProduct(NodeTranslation &node) {
       return;
     }
     // Where one of them has size 1, torch sums the other alone.
-    const Size &size = node.metaOf("self").sizes[x], &other = node.metaOf("other").sizes[y];
     summed += {a[x], b[y]};
-    if (size.value == other.value && size.symbol == other.symbol)
+    if (node.metaOf("self").sizes[x] == node.metaOf("other").sizes[y])
       b[y] = a[x];
   }
   for (char letter : a + b)

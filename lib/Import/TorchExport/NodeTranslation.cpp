@@ -180,6 +180,17 @@ double NodeTranslation::number(StringRef name, std::optional<double> otherwise) 
   return 0;
 }
 
+std::optional<std::pair<double, double>> NodeTranslation::complexNumber(StringRef name) {
+  const Argument *argument = find(name);
+  if (!argument || argument->kind != "as_complex")
+    return std::nullopt;
+  const JsonValue *real = argument->value->get("real"), *imaginary = argument->value->get("imag");
+  std::optional<double> x = real ? numberOf(*real) : std::nullopt, y = imaginary ? numberOf(*imaginary) : std::nullopt;
+  if ((!x || !y) && !hasFailed)
+    error() << "has the argument '" << name << "' of kind " << argument->kind << ", expected it to have both parts";
+  return std::pair(x.value_or(0), y.value_or(0));
+}
+
 std::vector<double> NodeTranslation::numbers(StringRef name) {
   const Argument *argument = find(name);
   const std::vector<JsonValue> *elements = argument ? argument->value->getArray() : nullptr;

@@ -35,10 +35,16 @@ inline bool isFloat(ScalarType type) {
 int64_t byteCount(ScalarType type);
 std::optional<ScalarType> toScalarType(int64_t number);
 
-/// A size that is a number, or a symbol that is bound when importing.
+/// A size that is a number, or a symbol that is bound when importing (SymbolicSizes.h).
 struct Size {
   std::optional<int64_t> value;
-  std::string symbol; ///< an expression over symbols where it is not one symbol alone
+  std::string
+      symbol; ///< an expression over symbols where it is not one symbol alone; none where the archive has a number
+
+  /// By their numbers, where they have some.
+  bool operator==(const Size &other) const {
+    return value && other.value ? *value == *other.value : symbol == other.symbol && value == other.value;
+  }
 };
 
 struct TensorMeta {

@@ -165,17 +165,15 @@ Error ProgramReader::readStoredTensor(StringRef folder, const JsonValue::Member 
   tensor.isTrained = tensor.isParameter && (!hasGradient || hasGradient->getBool().value_or(true));
   if (Error error = readMeta(name, *meta, tensor.meta))
     return error;
-  if (tensor.meta.type == ScalarType::C64)
-    return fail("tensor '" + name +
-                "' is stored as complex numbers; store torch.view_as_real of it and make them in "
-                "forward by torch.view_as_complex");
   StringRef path = textOf(member.value, "path_name");
   auto record = archive.getRecords().find((folder + path).str());
   if (record == archive.getRecords().end())
     return fail("the values of tensor '" + name + "' should be in record '" + folder + path + "', which is not there");
   std::optional<int64_t> bytes = denseBytes(tensor.meta);
   if (!bytes)
-    return fail("tensor '" + name + "' does not lie in row-major order; call .contiguous() on it before exporting");
+    return fail("tensor '" + name +
+                "' does not lie in row-major order; call .contiguous() on it before exporting, or "
+                "model.to(memory_format=torch.contiguous_format)");
   int64_t begin = 0, element = byteCount(tensor.meta.type);
   if (tensor.meta.offset < 0 || tensor.meta.offset > INT64_MAX / std::max<int64_t>(element, 1))
     return fail("tensor '" + name + "' begins at element " + Twine(tensor.meta.offset) + " of '" + path +
@@ -385,8 +383,14 @@ Error ProgramReader::readNode(const JsonValue &json, Node &node) const {
   node.name = textOf(json, "name").str();
   if (node.name.empty() && !node.results.empty())
     node.name = node.results.front();
-  if (const JsonValue *metadata = json.get("metadata"))
+  if (const JsonValue *metadata = json.get("metadata")) {
     node.scope = scopeOf(textOf(*metadata, "nn_module_stack"));
+    // torch's decompositions leave an alias of a detach, and write a region without gradients out as any other: what
+    // was called still stands beside the nodes.
+    StringRef called = textOf(*metadata, "torch_fn").rsplit('.').second;
+    node.keepsGradient |= (node.target == "aten.alias.default" && called == "detach") ||
+                          (StringRef(node.target).starts_with("aten.") && called == "wrap_with_set_grad_enabled");
+  }
   return Error::success();
 }
 

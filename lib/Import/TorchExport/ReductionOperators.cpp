@@ -34,6 +34,32 @@ template <const char *Type> void reduce(NodeTranslation &node) {
 constexpr char kSum[] = "ReduceSum", kMean[] = "ReduceMean", kMax[] = "ReduceMax", kMin[] = "ReduceMin",
                kProd[] = "ReduceProd";
 
+/// Over what is no NaN; the mean of nothing is NaN again.
+template <bool IsMean> void reduceNumbers(NodeTranslation &node) {
+  const ScalarType type = node.resultMeta().type;
+  const std::vector<int64_t> dims = reducedDims(node);
+  const bool keepsDims = node.boolean("keepdim", false);
+  Name self = node.operand("self", type);
+  if (!isFloat(type))
+    return node.finish(reduced(node, kSum, self, dims, keepsDims));
+  Name isNothing = node.emit("IsNaN", {self});
+  Name sum = reduced(node, kSum, node.emit("Where", {isNothing, node.constant(type, 0), self}), dims, keepsDims);
+  if (!IsMean)
+    return node.finish(sum);
+  Name count = reduced(node, kSum, node.cast(node.emit("Not", {isNothing}), type), dims, keepsDims);
+  node.finish(node.emit("Div", {sum, count}));
+}
+
+/// The least element and the greatest, of one dimension or of all.
+void bothExtremes(NodeTranslation &node) {
+  Name self = node.tensor("self");
+  auto extreme = [&](const char *type) {
+    return reduced(node, type, self, reducedDims(node), node.boolean("keepdim", false));
+  };
+  node.finish(extreme(kMin), 0);
+  node.finish(extreme(kMax), 1);
+}
+
 /// Whether any element is true, or all are.
 template <const char *Type> void reduceTruth(NodeTranslation &node) {
   Name ones = node.cast(node.operand("self", ScalarType::Bool), ScalarType::F32);
@@ -170,6 +196,9 @@ void hyc::torchexport::addReduction(TranslationTable &table) {
   table["aten.sum.dim_IntList"] = reduce<kSum>;
   table["aten.mean.default"] = reduce<kMean>;
   table["aten.mean.dim"] = reduce<kMean>;
+  table["aten.nansum.default"] = reduceNumbers<false>;
+  table["aten.nanmean.default"] = reduceNumbers<true>;
+  table["aten.aminmax.default"] = bothExtremes;
   table["aten.amax.default"] = reduce<kMax>;
   table["aten.amin.default"] = reduce<kMin>;
   table["aten.max.default"] = reduce<kMax>;

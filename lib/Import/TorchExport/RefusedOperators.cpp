@@ -8,7 +8,8 @@ using llvm::StringRef;
 
 namespace {
 constexpr char kBackward[] = "it is torch's own backward, and hyc differentiates for itself; export forward alone";
-constexpr char kOut[] = "it writes into a tensor that is given to it (out=); call it without, and use its result";
+constexpr char kOut[] = "it writes into a tensor that is given to it (out=); call it without, and use its result, or "
+                        "export the program after .run_decompositions({}), which writes nothing in place";
 constexpr char kShape[] = "how many elements its result has depends on values known only when it runs; write it with a "
                           "mask of fixed size, such as torch.where";
 constexpr char kFactors[] =
@@ -84,7 +85,8 @@ StringRef hyc::torchexport::refusalOf(StringRef target) {
       result[refusal.target] = refusal.why;
     return result;
   }();
-  return table.lookup(target);
+  // Writing into what is given is refused of any operator that is not known otherwise.
+  return table.contains(target) || !target.ends_with(".out") ? table.lookup(target) : StringRef(kOut);
 }
 
 llvm::SmallVector<StringRef> hyc::torchexport::allRefused() {

@@ -36,7 +36,8 @@ Name withFirst(NodeTranslation &node, const Name &value, int64_t rank, int64_t d
 }
 
 Name putIntoSelf(NodeTranslation &node, int64_t dim, const Name &positions, const Name &values, const char *reduction) {
-  return putAt(node, node.tensor("self"), node.tensorRank("self"), dim, positions, values, reduction);
+  const int64_t rank = node.tensorRank("self") + node.isComplex("self"); // the parts stand last
+  return putAt(node, node.tensor("self"), rank, dim, positions, values, reduction);
 }
 
 /// The dimension that the node names; none, reported, of a scalar.
@@ -116,7 +117,7 @@ void putSlice(NodeTranslation &node) {
   Name positions = node.emit("Range", {node.constant(ScalarType::I64, static_cast<double>(begin)),
                                        node.constant(ScalarType::I64, static_cast<double>(end)),
                                        node.constant(ScalarType::I64, static_cast<double>(step))});
-  Name first = withFirst(node, source, node.tensorRank("self"), *dim, false);
+  Name first = withFirst(node, source, node.tensorRank("self") + node.isComplex("self"), *dim, false);
   node.finish(putIntoSelf(node, *dim, positions, first, "none"));
 }
 

@@ -239,6 +239,17 @@ void narrow(NodeTranslation &node) {
 }
 
 /// What leaves at the end comes in at the beginning.
+/// What leaves a dimension at its end comes in where it begins.
+Name rolled(NodeTranslation &node, const Name &value, int64_t dim, int64_t size, int64_t shift) {
+  shift = size == 0 ? 0 : ((shift % size) + size) % size;
+  if (shift == 0)
+    return value;
+  Name axis = node.constant({dim});
+  Name last = node.emit("Slice", {value, node.constant({size - shift}), node.constant({kEnd}), axis});
+  Name first = node.emit("Slice", {value, node.constant({0}), node.constant({size - shift}), axis});
+  return joined(node, {last, first}, dim);
+}
+
 void roll(NodeTranslation &node) {
   std::vector<int64_t> shifts = node.integers("shifts");
   std::vector<int64_t> dims = node.has("dims") ? node.integers("dims") : std::vector<int64_t>();
@@ -254,15 +265,24 @@ void roll(NodeTranslation &node) {
     int64_t size = 1;
     for (int64_t each = isFlat ? 0 : dim; each < (isFlat ? rank : dim + 1); ++each)
       size *= node.sizeOf("self", each);
-    int64_t shift = size == 0 ? 0 : ((shifts[i] % size) + size) % size;
-    if (shift == 0)
-      continue;
-    Name axis = node.constant({dim});
-    Name last = node.emit("Slice", {value, node.constant({size - shift}), node.constant({kEnd}), axis});
-    Name first = node.emit("Slice", {value, node.constant({0}), node.constant({size - shift}), axis});
-    value = joined(node, {last, first}, dim);
+    value = rolled(node, value, dim, size, shifts[i]);
   }
   node.finish(isFlat ? reshaped(node, value, shapeOf(node, self)) : value);
+}
+
+/// The second half of the dimensions that are named, or of all, before the first; `IsInverse`: the other way.
+template <bool IsInverse> void swapHalves(NodeTranslation &node) {
+  const int64_t rank = node.tensorRank("self");
+  std::vector<int64_t> dims = node.has("dim") ? node.integers("dim") : std::vector<int64_t>();
+  for (int64_t dim = 0; !node.has("dim") && dim < rank; ++dim)
+    dims.push_back(dim);
+  Name value = node.tensor("self");
+  for (int64_t dim : dims) {
+    dim = dim < 0 ? dim + rank : dim;
+    const int64_t size = node.sizeOf("self", dim);
+    value = rolled(node, value, dim, size, IsInverse ? -(size / 2) : size / 2);
+  }
+  node.finish(value);
 }
 
 void flip(NodeTranslation &node) {
@@ -449,6 +469,28 @@ template <int Upper> void triangle(NodeTranslation &node) {
   node.finish(node.emit("Trilu", {node.tensor("self"), diagonal}, {{{"upper", Upper}}}));
 }
 
+/// Rows and columns of what lies on one side of a diagonal of a matrix, row by row.
+template <bool Upper> void triangleIndices(NodeTranslation &node) {
+  const int64_t rows = node.integer("row"), columns = node.integer("col"), offset = node.integer("offset", 0);
+  constexpr int64_t kMost = int64_t(1) << 22; // indices that are listed in the model
+  if (!node.failed() && (rows < 0 || columns < 0 || (columns > 0 && rows > kMost / columns)))
+    node.error() << "lists places of a matrix of " << rows << " rows and " << columns << " columns, expected at most "
+                 << kMost << " places";
+  if (node.failed())
+    return;
+  std::vector<int64_t> indices, ofColumns;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      if (Upper ? column - row >= offset : column - row <= offset) {
+        indices.push_back(row);
+        ofColumns.push_back(column);
+      }
+  const int64_t count = static_cast<int64_t>(ofColumns.size());
+  indices.insert(indices.end(), ofColumns.begin(), ofColumns.end());
+  Name pairs = node.emit("Reshape", {node.constant(indices), node.constant({2, count})}, {{{"allowzero", 1}}});
+  node.finish(node.resultMeta().type == ScalarType::I64 ? pairs : node.cast(pairs, node.resultMeta().type));
+}
+
 void cumulate(NodeTranslation &node) {
   Name dim = node.constant(ScalarType::I64, static_cast<double>(node.dimension("dim", node.tensorRank("self"))));
   Name self = node.operand("self", node.resultMeta().type);
@@ -519,6 +561,8 @@ static void addCreation(TranslationTable &table) {
   table["aten.scalar_tensor.default"] = scalarTensor;
   table["aten.tril.default"] = triangle<0>;
   table["aten.triu.default"] = triangle<1>;
+  table["aten.tril_indices.default"] = triangleIndices<false>;
+  table["aten.triu_indices.default"] = triangleIndices<true>;
   table["aten.cumsum.default"] = cumulate;
   table["aten.diff.default"] = difference;
   table["aten.sym_size.int"] = symbolicSize;
@@ -558,9 +602,12 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.repeat_interleave.self_int"] = repeatInterleave;
   table["aten.unflatten.int"] = unflatten;
   table["aten.numpy_T.default"] = reverseOrder<false>;
-  table["aten.mT.default"] = reverseOrder<true>;
+  for (const char *name : {"mT", "mH", "matrix_H", "adjoint"}) // of real numbers the same
+    table["aten." + std::string(name) + ".default"] = reverseOrder<true>;
   table["aten.narrow.default"] = narrow;
   table["aten.roll.default"] = roll;
+  table["aten.fft_fftshift.default"] = swapHalves<false>;
+  table["aten.fft_ifftshift.default"] = swapHalves<true>;
   table["aten.flip.default"] = flip;
   table["aten.movedim.intlist"] = moveDims;
   table["aten.movedim.int"] = moveDims;

@@ -193,7 +193,12 @@ Translation Translator::translationOf(const Node &node) const {
   if (Translation flow = findControlFlow(node.target))
     return flow;
   Translation own = isComplex(node) ? nullptr : findAnyTranslation(node.target);
-  return own ? own : complexTranslations().lookup(node.target); // some take real numbers for complex ones
+  if (own)
+    return own;
+  // Some take real numbers for complex ones.
+  Translation complex = complexTranslations().lookup(node.target);
+  std::optional<std::string> pure = withoutWriting(node.target);
+  return complex || !pure ? complex : complexTranslations().lookup(*pure);
 }
 
 /// Pairs are what the graph is made of; who gives or gets values knows nothing of them.
@@ -216,6 +221,8 @@ void Translator::addTensors() {
     tensor->set_data_type(onnxType(stored.meta.type));
     for (const Size &size : stored.meta.sizes)
       tensor->add_dims(*size.value);
+    if (stored.meta.type == ScalarType::C64) // real parts and imaginary ones lie side by side
+      tensor->add_dims(2);
     result.values.push_back({stored.offset, stored.bytes});
     onnxfile::Value *info = graph().add_value_info();
     info->set_name(stored.name);
@@ -237,7 +244,7 @@ llvm::LogicalResult Translator::addInputs() {
     type->mutable_shape();
     for (const Size &size : meta->second.sizes) {
       onnxfile::Dimension *dim = type->mutable_shape()->add_dim();
-      if (size.value)
+      if (size.symbol.empty())
         dim->set_size(*size.value);
       else
         dim->set_symbol(size.symbol);
@@ -368,7 +375,7 @@ llvm::FailureOr<onnx::AssembledModel> Translator::run() {
     if (withoutWriting(node.target) && !node.results.empty() && translation.resultMeta().isEmpty())
       continue; // written into no elements
     translationOf(node)(translation);
-    if (!isComplex(node) && withoutWriting(node.target) && !findTranslation(node.target))
+    if (withoutWriting(node.target) && (isComplex(node) || !findTranslation(node.target)))
       translation.writeResult();
     if (translation.failed())
       return llvm::failure();

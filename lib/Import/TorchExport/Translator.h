@@ -144,6 +144,8 @@ public:
   /// The type that torch computes in for these operands: the widest of the tensors', or what a number asks for.
   ScalarType commonType(llvm::ArrayRef<llvm::StringRef> names);
 
+  /// The real and the imaginary part of an argument that is one complex number.
+  std::optional<std::pair<double, double>> complexNumber(llvm::StringRef name);
   /// Whether a tensor argument is of complex numbers, and so of pairs.
   bool isComplex(llvm::StringRef argument);
   /// What the archive says of a tensor argument or of a result.

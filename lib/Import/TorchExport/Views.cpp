@@ -160,7 +160,7 @@ bool Translator::renewViews(StringRef base, StringRef but, int depth) {
       return false;
     }
     const size_t before = std::exchange(current, made.node);
-    findAnyTranslation(node.target)(again);
+    translationOf(node)(again);
     current = before;
     if (again.failed())
       return false;
@@ -178,7 +178,7 @@ bool Translator::renewViews(StringRef base, StringRef but, int depth) {
 static Name turnedBack(NodeTranslation &view, StringRef target, const Name &now) {
   int64_t rank = view.tensorRank("self");
   std::vector<int64_t> order;
-  for (int64_t dim = 0; dim < rank; ++dim)
+  for (int64_t dim = 0; dim < rank + view.isComplex("self"); ++dim) // parts of complex numbers stay the last
     order.push_back(dim);
   if (rank < 2)
     return now;
@@ -224,6 +224,7 @@ static Name putPart(NodeTranslation &view, StringRef target, const Name &now) {
   Name positions = view.emit("Slice", {all, view.size("start", 0), view.size("end", kEnd), view.constant({0}),
                                        view.constant({view.integer("step", 1)})});
   std::vector<int64_t> order{dim};
+  rank += view.isComplex("self");
   for (int64_t each = 0; each < rank; ++each)
     if (each != dim)
       order.push_back(each);

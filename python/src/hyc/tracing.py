@@ -231,6 +231,19 @@ def _drop_stack_traces(exported: Any, torch: Any) -> None:
             node.meta.pop("stack_trace", None)
 
 
+def _lay_in_rows(exported: Any, torch: Any) -> None:
+    """Weights row by row, as hyc reads them, whatever their order in the model (channels_last, transposes). What is tied stays so."""
+    made: dict[tuple[Any, ...], Any] = {}
+    for name, value in exported.state_dict.items():
+        if not isinstance(value, torch.Tensor) or value.is_contiguous():
+            continue
+        place = (value.data_ptr(), value.shape, value.stride(), value.dtype)
+        if place not in made:
+            rows = value.detach().contiguous()
+            made[place] = torch.nn.Parameter(rows, value.requires_grad) if isinstance(value, torch.nn.Parameter) else rows
+        exported.state_dict[name] = made[place]
+
+
 def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length: int | None = None) -> Traced:
     """Writes the archive of `model`, as it is called with `sample_inputs`, to `path`.
 
@@ -245,6 +258,7 @@ def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length
         exported, is_dynamic = _exported(model, arguments, length, torch)
     names = tuple(str(name) for name in exported.graph_signature.user_inputs if isinstance(name, str))
     _drop_stack_traces(exported, torch)
+    _lay_in_rows(exported, torch)
     try:
         torch.export.save(exported, str(path))
     except (OSError, RuntimeError) as error:

@@ -38,6 +38,7 @@ from exporting import save_archive  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
 CASES, MOST_ELEMENTS = 4, 200
+DECOMPOSED = {"other.detach_decomposed", "other.no_grad_decomposed", "other.complex_written_decomposed"}  # into torch's own smaller operators
 IN_DOUBLE = {"logcumsumexp"}  # whose gradients torch rounds to three digits in f32
 
 # OpInfo's names, a dot and the variant where there is one. Grouped as the importer's files are.
@@ -84,7 +85,8 @@ nn.functional.channel_shuffle nn.functional.triplet_margin_loss nn.functional.pa
 nn.functional.margin_ranking_loss nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
 nn.functional.hinge_embedding_loss nn.functional.cosine_embedding_loss nn.functional.poisson_nll_loss
 tensordot kron linalg.cross cross diag_embed trace take linalg.norm linalg.matrix_norm renorm
-hypot logaddexp xlogy sinc lgamma digamma i0 logcumsumexp cumprod cummax cummin median kthvalue mode quantile
+hypot logaddexp xlogy sinc lgamma digamma i0
+nansum nanmean aminmax vdot linalg.multi_dot nn.functional.soft_margin_loss logcumsumexp cumprod cummax cummin median kthvalue mode quantile
 """.split()
 
 
@@ -213,6 +215,35 @@ def complex_arithmetic(x, y, z):
     return d.real, d.imag, c.abs(), torch.view_as_real(a.sub(b, alpha=2) + x)
 
 
+def complex_products(x, y, stored):
+    """Of matrices and others, quotients, sums, powers of e, and what a buffer of complex numbers has a part in."""
+    a, b = torch.view_as_complex(x), torch.view_as_complex(y)
+    products = a @ b + a / (b + 2) + 1 / (stored + 3j), torch.einsum("ij,jk,ik->i", a, b.conj(), a), torch.einsum("ij,ij->j", stored, b)
+    others = (2j * a).exp() - stored * (1 - 2j), a.sum(0) + b.mean(dim=-1), torch.where(x[..., 0] > 0, a, b), (a.sum() / 2).reshape(1)
+    return [torch.view_as_real(each) for each in (*products, *others)]
+
+
+def complex_written(x, y):
+    """Parts of complex zeros and of others, through slices, selections and transposed views."""
+    a, b = torch.view_as_complex(x), torch.zeros(3, 4, dtype=torch.complex64)
+    b[:, 1:3] = a[:, :2]
+    b[:, ::3] += a[:, 1:3].conj()
+    b[1] = y
+    c = a.clone()
+    c.transpose(0, 1)[1:].mul_(2j)
+    c[::2] = torch.full((3,), 1 - 1j)
+    padded = torch.nn.functional.pad(a, (1, 0, 0, 2)) + torch.full_like(b[0, 0], 2)
+    return [torch.view_as_real(each) for each in (b, c, padded)]
+
+
+def transformed_to_sizes(x):
+    """Of what is cut or padded before it is transformed, and halves exchanged."""
+    a, b, c = torch.fft.rfft(x, n=6), torch.fft.fft2(x, s=(4, 3)), torch.fft.rfft2(x, s=(3, 5))
+    real = torch.fft.irfft(a, n=5), torch.fft.irfft2(b, s=(3, 6)), torch.fft.irfft2(c, s=(2, 5)), torch.fft.fftshift(x)
+    pairs = a, torch.fft.ifft(b, n=2, dim=-2), torch.fft.fftshift(b, dim=(-2, -1)), torch.fft.ifftshift(c, dim=-1)
+    return [*real, *(torch.view_as_real(each) for each in pairs)]
+
+
 def transformed(x, y):
     """Over some dimensions and all, forth and back, of real numbers and complex ones."""
     a = torch.fft.fftn(x, dim=(1, 2))
@@ -274,6 +305,9 @@ OTHERS = {
          lambda: (operand(2, 3),))],
     "other.detach": [(lambda x, y: x.detach() * y + x, lambda: (operand(2, 3), operand(2, 3))),
                      (lambda x, y: (x * y).detach().exp() * y, lambda: (operand(3), operand(3)))],
+    "other.detach_decomposed": [(lambda x, y: x.detach() * y + (x * y).detach().exp() * y + x, lambda: (operand(2, 3), operand(2, 3))),
+                                (lambda x: x.round().sub(x).detach() + x * x, lambda: (operand(4),))],
+    "other.no_grad_decomposed": [(without_gradients, lambda: (operand(2, 3), operand(2, 3)))],
     "other.written_views": [(written, lambda: (operand(3, 4),))],
     "other.frozen": [(lambda w, x: torch.tanh(x @ w) * w.detach(),
                       lambda: (torch.nn.Parameter(operand(3, 3).detach(), requires_grad=False), operand(3, 3)))],
@@ -350,6 +384,16 @@ OTHERS = {
         (rotated, lambda: (operand(2, 3, 2, 4), torch.linspace(0, 3, 8).reshape(2, 2, 2))),
         (complex_arithmetic, lambda: (operand(2, 3), operand(2, 3), operand(2, 3, 2))),
         (transformed, lambda: (operand(2, 3, 4), operand(2, 3, 4)))],
+    "other.complex_products": [
+        (complex_products, lambda: (operand(3, 3, 2), operand(3, 3, 2), torch.randn(3, 3, dtype=torch.complex64)))],
+    "other.complex_written": [(complex_written, lambda: (operand(3, 3, 2), operand(4)))],
+    "other.complex_written_decomposed": [(complex_written, lambda: (operand(3, 3, 2), operand(4)))],
+    "other.transformed_to_sizes": [(transformed_to_sizes, lambda: (operand(2, 3, 4),))],
+    "other.triangle_indices": [
+        (lambda x: (x[tuple(torch.tril_indices(3, 4, 1))], x[tuple(torch.triu_indices(3, 4, -1))],
+                    torch.tril_indices(3, 4, -1, dtype=torch.int32)), lambda: (operand(3, 4),))],
+    "other.conjugate_transposes": [(lambda x: (x.adjoint().exp(), x.mH * 2, x[0].H + 1), lambda: (operand(2, 3, 4),))],
+    "other.shifted_bits": [(lambda x: (x << 3, x >> 1, torch.bitwise_right_shift(x, 2)), lambda: (torch.tensor([5, -5, 0, 1 << 40]),))],
     "other.histc": [(lambda x: torch.histc(x, bins=4, min=0, max=3), lambda: (torch.tensor([0, 3, 3, 1, 2, 3, 5]),))],
     "other.fold": [
         (lambda x: torch.nn.functional.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), lambda: (operand(2, 12, 9),)),
@@ -503,6 +547,7 @@ def main():
             for number, (function, sample) in enumerate(itertools.islice(samples, 6)):
                 try:
                     exported, told = export(function, sample, name in IN_DOUBLE)
+                    exported = exported.run_decompositions() if name in DECOMPOSED else exported
                 except Exception as error:  # whatever torch says
                     left.append((f"{name}-{number}", str(error).split("\n")[0][:120]))
                     continue

@@ -178,6 +178,7 @@ constexpr Row kRows[] = {
     {"AveragePool", "f[n,c,6]", "kernel_shape=!I1:2..3 auto_pad=s:VALID,SAME_UPPER"},
     {"LpPool", "f[n,c,6,6]", "kernel_shape=!I2:2..3 p=i:1..3 strides=I2:1..2 pads=I4:0..1"},
     {"GlobalAveragePool GlobalMaxPool", "f[n,c,h,*]", "", 7},
+    {"Col2Im", "f[n,4,4] I[2]{3..3} I[2]{2..2}", "", 18},
     {"MaxUnpool", "f[n,1,2,2] I[n,1,2,2]{0..3}", "kernel_shape=!I2:2..2 strides=!I2:2..2", 11},
     {"Resize", "f[n,c,4,4] F[0]? F[4]{scales}",
      "mode=s:nearest,linear,cubic coordinate_transformation_mode=s:half_pixel,align_corners,"

@@ -319,6 +319,51 @@ TEST(Running, dropout_of_everything_is_refused) {
   expectError(importModel(model), {"\"y\" (Dropout)", "drops a share of 1"});
 }
 
+/// By ONNX's own node tests (test_col2im_pads, _strides, _dilations, _5d).
+TEST(Running, windows_are_put_back_and_added_up) {
+  auto run = [](const Integers &shape, const Values &values, const Integers &image, const Integers &block,
+                const std::string &attribute, llvm::ArrayRef<int64_t> list) {
+    ModelBuilder model(18);
+    std::vector<ModelBuilder::Dim> dims;
+    for (int64_t size : shape)
+      dims.push_back(static_cast<int>(size));
+    model.input("x", kF32, dims);
+    const int64_t rank = static_cast<int64_t>(image.size());
+    model.integers("image", {rank}, image);
+    model.integers("block", {rank}, block);
+    onnxfile::Node &node = model.node("Col2Im", {"x", "image", "block"}, {"y"});
+    if (!attribute.empty())
+      ModelBuilder::setInts(node, attribute, list);
+    model.output("y");
+    return evaluate(model, {f32(shape, values)});
+  };
+  Values padded, spread(20), deep(120), counted(120);
+  for (int row = 0; row < 5; ++row)
+    for (int column = 0; column < 15; ++column)
+      padded.push_back(row + 1 + 5 * column);
+  expectNear(
+      run({1, 5, 15}, padded, {5, 5}, {1, 5}, "pads", {0, 1, 0, 1}),
+      {8, 21, 24, 27, 24, 38, 66, 69, 72, 54, 68, 111, 114, 117, 84, 98, 156, 159, 162, 114, 128, 201, 204, 207, 144});
+  expectNear(run({1, 9, 4}, {0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0,
+                             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0},
+                 {5, 5}, {3, 3}, "strides", {2, 2}),
+             {0, 1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 2, 1, 2, 1, 1, 0, 1, 0, 0, 0, 1, 0, 1, 0});
+  for (int i = 0; i < 20; ++i)
+    spread[i] = 1 + i / 5 + 4 * (i % 5);
+  Values columns(36, 0);
+  const Values first{1, 8, 16, 24, 32, 19}, last{2, 10, 18, 26, 34, 20};
+  for (int row = 0; row < 6; ++row) {
+    columns[6 * row] = first[row];
+    columns[6 * row + 5] = last[row];
+  }
+  expectNear(run({1, 4, 5}, spread, {6, 6}, {2, 2}, "dilations", {1, 5}), columns);
+  for (int i = 0; i < 120; ++i) {
+    deep[i] = 1 + i / 12 % 5 + 5 * (i % 12) + 60 * (i / 60);
+    counted[i] = i + 1;
+  }
+  expectNear(run({1, 10, 12}, deep, {3, 4, 5}, {1, 1, 5}, "", {}), counted);
+}
+
 TEST(Running, indices_computed_when_running_may_count_from_the_end) {
   ModelBuilder model;
   model.input("x", kF32, {2, 3, 2});

@@ -7,6 +7,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 #include "hyc/Support/OpIds.h"
 #include "lib/Import/TorchExport/Archive.h"
+#include "lib/Import/TorchExport/SymbolicSizes.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CRC.h"
@@ -262,7 +263,45 @@ TEST(TorchExportRefusal, of_json_and_tensors_names_them) {
   expectRefusal(zipOf(changed(config, "{\"as_int\": 257}", "{\"as_int\": 9223372036854775807}")),
                 "does not lie in row-major order");
   expectRefusal(zipOf(changed(config, "\"dtype\": 7", "\"dtype\": 99")), "unsupported type 99");
-  expectRefusal(zipOf(changed(config, "\"dtype\": 7", "\"dtype\": 10")), "is stored as complex numbers");
+  expectRefusal(zipOf(changed(config, "\"dtype\": 7", "\"dtype\": 10")), "needs 65792 bytes at offset 0"); // pairs
+}
+
+TEST(SymbolicSizes, are_numbers_where_what_is_in_them_is_bound) {
+  llvm::StringMap<int64_t> values{{"s40", 6}, {"s72", 5}};
+  auto of = [&](const std::string &text) { return torchexport::evaluateSize({std::nullopt, text}, values); };
+  EXPECT_EQ(of("s40"), 6);
+  EXPECT_EQ(of("Symbol('s40', positive=True, integer=True)"), 6);
+  EXPECT_EQ(of("Mul(Integer(16), Symbol('s40', positive=True, integer=True))"), 96);
+  EXPECT_EQ(of("Add(Mul(Integer(-1), Symbol('s72', integer=True)), Symbol('s40', integer=True), Integer(3))"), 4);
+  EXPECT_EQ(of("Pow(Symbol('s72', integer=True), Integer(3))"), 125);
+  for (const char *open : {"s1", "Mul(Integer(2), Symbol('s1', integer=True))", "FloorDiv(Symbol('s40'), Integer(2))",
+                           "Mul(", "Integer(2", "Integer(2) 3", "Pow(Integer(2), Integer(-1))",
+                           "Integer(99999999999999999999)", "Mul(Integer(9223372036854775807), Integer(2))"})
+    EXPECT_EQ(of(open), std::nullopt) << open;
+  std::string nested = "Integer(1)";
+  for (int depth = 0; depth < 1000; ++depth)
+    nested = "Add(" + nested + ")";
+  EXPECT_EQ(of(nested), std::nullopt);
+}
+
+TEST(SymbolicSizes, of_a_program_follow_from_the_batch_and_keep_their_names) {
+  torchexport::Program program;
+  program.inputs = {"x"};
+  program.values["x"].sizes = {{std::nullopt, "s40"}, {3, ""}, {std::nullopt, "s9"}};
+  program.values["y"].sizes = {{std::nullopt, "Mul(Integer(16), Symbol('s40', integer=True))"}};
+  torchexport::bindSizes(program, {}, 4);
+  EXPECT_EQ(program.values["x"].sizes[0].value, 4);
+  EXPECT_EQ(program.values["x"].sizes[0].symbol, "s40");
+  EXPECT_EQ(program.values["x"].sizes[1].value, 3);
+  EXPECT_EQ(program.values["x"].sizes[2].value, std::nullopt);
+  EXPECT_EQ(program.values["y"].sizes[0].value, 64);
+  llvm::StringMap<int64_t> dims{{"s40", 5}, {"s9", 7}};
+  torchexport::Program other = {};
+  other.inputs = program.inputs;
+  other.values["x"].sizes = {{std::nullopt, "s40"}, {std::nullopt, "s9"}};
+  torchexport::bindSizes(other, dims, 4);
+  EXPECT_EQ(other.values["x"].sizes[0].value, 5);
+  EXPECT_EQ(other.values["x"].sizes[1].value, 7);
 }
 
 TEST(TorchExportRefusal, of_complex_numbers_says_where_pairs_serve) {
