@@ -42,7 +42,8 @@ Value DecoderBuilder::mlp(const std::string &path, Value x, int64_t inner) {
 
 /// Numbers of the `count` largest of each row, (…, count).
 Value DecoderBuilder::largest(const std::string &path, Value rows, int64_t count) {
-  return make<ArgSortOp>(path, rows, /*descending=*/true, params.getI64IntegerAttr(count));
+  IntegerAttr first = count < shapeOf(rows).back() ? params.getI64IntegerAttr(count) : IntegerAttr();
+  return make<ArgSortOp>(path, rows, /*descending=*/true, first);
 }
 
 Value DecoderBuilder::picked(const std::string &path, Value rows, Value numbers) {
