@@ -67,13 +67,17 @@ def Hyc_ArgSortOp : Hyc_Op<"argsort", [Pure, CostOpInterface, Hyc_OwnSharding,
   let summary = "numbers of the elements of each row (the last dimension) in ascending or descending order";
   let description = [{
     Equal elements keep their order; a NaN is above all numbers. The values in that order, and their gradient, are those
-    of hyc.gather with the result.
+    of hyc.gather with the result. With `first`, the beginning of the order: the numbers of so many elements, which is top-k.
 
     1. `argsort.rows`: the operand has a last dimension.
+    2. `argsort.first`: `first` is at least 0 and at most the size of that dimension.
+    ```mlir
+    %i = hyc.argsort descending %x first 2 : (tensor<4x8xf32>) -> tensor<4x2xi64>
+    ```
   }];
-  let arguments = (ins AnyRankedTensor:$operand, UnitAttr:$descending);
+  let arguments = (ins AnyRankedTensor:$operand, UnitAttr:$descending, OptionalAttr<I64Attr>:$first);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "(`descending` $descending^)? $operand attr-dict `:` functional-type(operands, results)";
+  let assemblyFormat = "(`descending` $descending^)? $operand (`first` $first^)? attr-dict `:` functional-type(operands, results)";
 }
 
 #endif // HYC_INDEX_OPS_TD

@@ -1,5 +1,5 @@
-// Composite ops of today's language models: normalization by the root mean square, and rotary positions. Of 16-bit floats
-// they compute in f32, and statistics and tables stay f32.
+// Composite ops of normalization by the root mean square and of groups of channels, and of rotary positions. Of 16-bit
+// floats they compute in f32, and statistics and tables stay f32.
 
 #ifndef HYC_NORM_OPS_TD
 #define HYC_NORM_OPS_TD
@@ -33,6 +33,40 @@ def Hyc_RmsNormGradOp : Hyc_GradientOp<"rms_norm_grad", [CostOpInterface,
   }];
   let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$rstd);
   let results = (outs AnyRankedTensor:$x_cotangent, AnyRankedTensor:$scale_cotangent);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+def Hyc_GroupNormOp : Hyc_TensorOp<"group_norm", [Hyc_OwnPrecision, CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>, DeclareOpInterfaceMethods<DecomposableOpInterface>]> {
+  let summary = "normalization of groups of channels, of each sample by itself";
+  let description = [{
+    y = (x - mean) · rstd · scale + bias with rstd = 1/sqrt(var + epsilon), var the biased variance over a group's channels
+    and positions (Wu and He 2018); of groups of one channel it is instance norm. x has its groups apart, (N,G,C,S): a tensor
+    (N,G·C,H,W) is reshaped for it, which moves nothing, and groups may be split without an attribute that counts them.
+    `scale` and `bias` may be f32 where `x` is narrower.
+
+    1. `group_norm.shapes`: x is (N,G,C,S), `scale` and `bias` (G,C); `mean` and `rstd` are (N,G).
+    ```mlir
+    %y, %mean, %rstd = hyc.group_norm %x, %w, %b epsilon 1.0e-5 {id = "down.0.norm"}
+        : (tensor<2x4x8x64xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> (tensor<2x4x8x64xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+    ```
+    Made by importers; phase 5 makes one call of it.
+  }];
+  let arguments = (ins AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$bias, F64Attr:$epsilon);
+  let results = (outs AnyRankedTensor:$y, AnyRankedTensor:$mean, AnyRankedTensor:$rstd);
+  let assemblyFormat = "$x `,` $scale `,` $bias `epsilon` $epsilon attr-dict `:` functional-type(operands, results)";
+}
+
+def Hyc_GroupNormGradOp : Hyc_GradientOp<"group_norm_grad", [CostOpInterface,
+    DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "cotangents of group_norm's x, scale and bias";
+  let description = [{
+    With g = cotangent · scale and n = (x - mean) · rstd: rstd · (g - mean(g) - n · mean(g · n)), and the sums over samples and
+    positions of cotangent · n and of cotangent.
+  }];
+  let arguments = (ins AnyRankedTensor:$cotangent, AnyRankedTensor:$x, AnyRankedTensor:$scale, AnyRankedTensor:$mean,
+                       AnyRankedTensor:$rstd);
+  let results = (outs AnyRankedTensor:$x_cotangent, AnyRankedTensor:$scale_cotangent, AnyRankedTensor:$bias_cotangent);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

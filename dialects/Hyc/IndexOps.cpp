@@ -152,13 +152,25 @@ LogicalResult CumSumOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotang
 }
 
 LogicalResult ArgSortOp::inferReturnTypes(MLIRContext *context, std::optional<Location> loc, ValueRange operands,
-                                          DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                          DictionaryAttr, mlir::OpaqueProperties properties, RegionRange,
                                           SmallVectorImpl<Type> &types) {
   auto type = cast<RankedTensorType>(operands[0].getType());
   if (type.getRank() == 0)
     return emitOptionalError(loc, "[argsort.rows] orders ", type, ", which has no rows");
-  types.push_back(RankedTensorType::get(type.getShape(), IntegerType::get(context, 64)));
+  SmallVector<int64_t> shape(type.getShape());
+  if (IntegerAttr first = properties.as<Properties *>()->first) {
+    if (first.getInt() < 0 || first.getInt() > shape.back())
+      return emitOptionalError(loc, "[argsort.first] takes ", first.getInt(), " elements of rows of ", shape.back());
+    shape.back() = first.getInt();
+  }
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 64)));
   return success();
 }
 
-ShardingRule ArgSortOp::getShardingRule() { return wholeAlong(*this, tensorTypeOf(getOperand()).getRank() - 1); }
+/// Rows are whole, and so is the beginning of their order.
+ShardingRule ArgSortOp::getShardingRule() {
+  ShardingRule rule = wholeAlong(*this, tensorTypeOf(getOperand()).getRank() - 1);
+  if (getFirst())
+    rule.results.front().back() = {rule.addFactor(static_cast<int64_t>(*getFirst()), FactorKind::replicated)};
+  return rule;
+}

@@ -1,5 +1,5 @@
-// rms_norm, rotary_table and rope: verifiers, gradients, decompositions, and what partitioning and precision ask of
-// them.
+// rms_norm, group_norm, rotary_table and rope: verifiers, gradients, decompositions, and what partitioning and
+// precision ask of them.
 #include "dialects/Hyc/DerivedOps.h"
 #include "dialects/Hyc/LetterRule.h"
 
@@ -65,6 +65,75 @@ LogicalResult RmsNormOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &r
   Value normal = b.mul("normalized", getX(), b.restore("rstds", rstd, {last}, type));
   Value scale = b.create<BroadcastOp>("scales", type, getScale(), ArrayRef<int64_t>{last});
   results.append({b.mul("result", normal, scale), rstd});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// group_norm
+//===----------------------------------------------------------------------===//
+
+LogicalResult GroupNormOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, ValueRange operands,
+                                            DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                            SmallVectorImpl<Type> &types) {
+  RankedTensorType x = tensorTypeOf(operands[0]);
+  for (Value vector : operands.drop_front())
+    if (x.getRank() != 4 || tensorTypeOf(vector).getShape() != x.getShape().slice(1, 2))
+      return emitOptionalError(loc, "[group_norm.shapes] has scale or bias ", vector.getType(), " for ", x,
+                               ", expected (G,C) for (N,G,C,S)");
+  auto statistics = RankedTensorType::get(x.getShape().take_front(2), accumulationType(x.getElementType()));
+  types.append({x, statistics, statistics});
+  return success();
+}
+
+LogicalResult GroupNormGradOp::inferReturnTypes(MLIRContext *, std::optional<Location>, ValueRange operands,
+                                                DictionaryAttr, mlir::OpaqueProperties, RegionRange,
+                                                SmallVectorImpl<Type> &types) {
+  types.append({operands[1].getType(), operands[2].getType(), operands[2].getType()});
+  return success();
+}
+
+ShardingRule GroupNormOp::getShardingRule() {
+  return letterRule(*this, {"ngcs", "gc", "gc"}, {"ngcs", "ng", "ng"}, /*whole=*/"cs");
+}
+
+ShardingRule GroupNormGradOp::getShardingRule() {
+  return letterRule(*this, {"ngcs", "ngcs", "gc", "ng", "ng"}, {"ngcs", "gc", "gc"}, /*whole=*/"cs");
+}
+
+PrecisionRule GroupNormOp::getPrecisionRule() { return {"nww", "nww"}; }
+PrecisionRule GroupNormGradOp::getPrecisionRule() { return {"nnwww", "nww"}; }
+
+LogicalResult GroupNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
+                                         SmallVectorImpl<Value> &results) {
+  results.assign(3, Value());
+  if (cotangents[1] || cotangents[2])
+    return emitOpError("has no gradient through result ")
+           << (cotangents[1] ? 1 : 2) << ", a statistic kept for its own gradient; compute it with separate ops";
+  if (!cotangents[0])
+    return success();
+  auto gradient = DerivedOps(builder, *this, ".grad")
+                      .create<GroupNormGradOp>("", cotangents[0], getX(), getScale(), getMean(), getRstd());
+  for (auto [index, value] : llvm::enumerate(gradient.getResults()))
+    if (wanted[index])
+      results[index] = value;
+  return success();
+}
+
+LogicalResult GroupNormOp::decompose(OpBuilder &builder, SmallVectorImpl<Value> &results) {
+  DerivedOps b(builder, *this, ".");
+  RankedTensorType type = tensorTypeOf(getX());
+  Type groupType = getMean().getType();
+  SmallVector<int64_t> within{2, 3}, channels{1, 2};
+  Value size = b.splat("size", groupType, static_cast<double>(type.getDimSize(2) * type.getDimSize(3)));
+  Value mean = b.div("mean", b.reduce("sum", ReductionKind::sum, getX(), within), size);
+  Value centred = b.sub("centred", getX(), b.restore("means", mean, within, type));
+  Value squares = b.reduce("sum_of_squares", ReductionKind::sum, b.mul("squares", centred, centred), within);
+  Value epsilon = b.splat("epsilon", groupType, getEpsilon().convertToDouble());
+  Value rstd = b.create<RsqrtOp>("rstd", b.add("stabilized", b.div("variance", squares, size), epsilon));
+  Value normal = b.mul("normalized", centred, b.restore("rstds", rstd, within, type));
+  Value scale = b.create<BroadcastOp>("scales", type, getScale(), channels);
+  Value bias = b.create<BroadcastOp>("biases", type, getBias(), channels);
+  results.append({b.add("result", b.mul("scaled", normal, scale), bias), mean, rstd});
   return success();
 }
 

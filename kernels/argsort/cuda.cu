@@ -27,24 +27,24 @@ __global__ void argSortKernel(ArgSortDesc d, const T *x, int64_t *order) {
       place += isBefore || (!isAfter && begin + k < i);
     }
   }
-  if (i < d.size) order[row * d.size + place] = i;
+  if (i < d.size && place < d.count) order[row * d.count + place] = i;
 }
 
 }  // namespace
 
 template <typename T>
-void argSort(Stream stream, const ArgSortDesc &d, const T *x, int64_t *order, int64_t *) {
+void argSort(Stream stream, const ArgSortDesc &d, const T *x, int64_t *order) {
   constexpr int64_t kMostRows = 65535;  // of a grid
   const int64_t blocks = (d.size + kThreads - 1) / kThreads;
   for (int64_t first = 0; first < d.rows; first += kMostRows) {
     const int64_t rows = d.rows - first < kMostRows ? d.rows - first : kMostRows;
     const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)), dim3(kThreads)};
-    kernel(argSortKernel<T>).launch(stream, grid, d, x + first * d.size, order + first * d.size);
+    kernel(argSortKernel<T>).launch(stream, grid, d, x + first * d.size, order + first * d.count);
   }
 }
-template void argSort<float>(Stream, const ArgSortDesc &, const float *, int64_t *, int64_t *);
-template void argSort<double>(Stream, const ArgSortDesc &, const double *, int64_t *, int64_t *);
-template void argSort<int64_t>(Stream, const ArgSortDesc &, const int64_t *, int64_t *, int64_t *);
-template void argSort<int32_t>(Stream, const ArgSortDesc &, const int32_t *, int64_t *, int64_t *);
+template void argSort<float>(Stream, const ArgSortDesc &, const float *, int64_t *);
+template void argSort<double>(Stream, const ArgSortDesc &, const double *, int64_t *);
+template void argSort<int64_t>(Stream, const ArgSortDesc &, const int64_t *, int64_t *);
+template void argSort<int32_t>(Stream, const ArgSortDesc &, const int32_t *, int64_t *);
 
 }  // namespace hyc::kernels::cuda

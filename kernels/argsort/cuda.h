@@ -7,9 +7,9 @@
 
 namespace hyc::kernels::cuda {
 
-// The workspace of op.h is not used. Work grows with the square of a row's size.
+// Without a workspace. Work grows with the square of a row's size.
 template <typename T>
-void argSort(Stream stream, const ArgSortDesc &desc, const T *x, int64_t *order, int64_t *workspace);
+void argSort(Stream stream, const ArgSortDesc &desc, const T *x, int64_t *order);
 
 }  // namespace hyc::kernels::cuda
 

@@ -9,7 +9,7 @@ namespace hyc::kernels::reference {
 
 template <typename T>
 void argSort(const ArgSortDesc &d, const T *x, int64_t *order) {
-  for (int64_t row = 0; row < d.rows; ++row, x += d.size, order += d.size)
+  for (int64_t row = 0; row < d.rows; ++row, x += d.size, order += d.count)
     for (int64_t i = 0; i < d.size; ++i) {
       int64_t place = 0;
       for (int64_t j = 0; j < d.size; ++j) {
@@ -17,7 +17,7 @@ void argSort(const ArgSortDesc &d, const T *x, int64_t *order) {
         const bool after = d.descending ? sortsBefore(x[j], x[i]) : sortsBefore(x[i], x[j]);
         place += before || (!after && j < i);
       }
-      order[place] = i;
+      if (place < d.count) order[place] = i;
     }
 }
 

@@ -41,6 +41,36 @@ void forEachLine(const ConvolutionDesc &d, int64_t tap, Line line) {
     }
 }
 
+// line[i] = source[i · stride]. A stride that is a constant is a permutation of vectors.
+HYC_INLINE void loadEvery(const float *source, int64_t stride, int64_t begin, int64_t end, float *line) {
+  if (stride == 1) {
+    for (int64_t i = begin; i < end; ++i) line[i] = source[i];
+  } else if (stride == 2) {
+    for (int64_t i = begin; i < end; ++i) line[i] = source[2 * i];
+  } else {
+    for (int64_t i = begin; i < end; ++i) line[i] = source[i * stride];
+  }
+}
+
+// target[i · stride] += line[i]. Of every other element whole vectors are added to, with zeros between, which change no
+// sum: one that begins at +0 is never −0. The last element of a line is added alone, since what follows it may be
+// another thread's.
+HYC_INLINE void addEvery(const float *line, int64_t stride, int64_t begin, int64_t end, float *target) {
+  constexpr int64_t kBlock = 8;
+  int64_t i = begin;
+  if (stride == 2)
+    for (; i + kBlock < end; i += kBlock) {
+      float spread[2 * kBlock] = {};
+      for (int64_t l = 0; l < kBlock; ++l) spread[2 * l] = line[i + l];
+      for (int64_t l = 0; l < 2 * kBlock; ++l) target[2 * i + l] += spread[l];
+    }
+  if (stride == 1) {
+    for (; i < end; ++i) target[i] += line[i];
+  } else {
+    for (; i < end; ++i) target[i * stride] += line[i];
+  }
+}
+
 // columns[c · kernels + k, p] = x[c, element of p at k], 0 in the padding. x: one sample's channels of one group.
 void gatherColumns(const ConvolutionDesc &d, const float *x, float *columns) {
   const int64_t rows = d.groupChannels() * d.kernels(), places = d.places(), stride = d.stride[2];
@@ -53,10 +83,7 @@ void gatherColumns(const ConvolutionDesc &d, const float *x, float *columns) {
         float *line = to + place;
         const float *source = from + element - inner.begin * stride;
         for (int64_t i = 0; i < inner.begin; ++i) line[i] = 0;
-        if (stride == 1)
-          for (int64_t i = inner.begin; i < inner.end; ++i) line[i] = source[i];
-        else
-          for (int64_t i = inner.begin; i < inner.end; ++i) line[i] = source[i * stride];
+        loadEvery(source, stride, inner.begin, inner.end, line);
         for (int64_t i = inner.end; i < d.positions[2]; ++i) line[i] = 0;
       });
     }
@@ -75,7 +102,7 @@ void scatterColumns(const ConvolutionDesc &d, const float *columns, float *x) {
         forEachLine(d, k, [&](int64_t place, int64_t element, Inside inner) {
           const float *line = columns + (c * d.kernels() + k) * places + place;
           float *target = to + element - inner.begin * stride;
-          for (int64_t i = inner.begin; i < inner.end; ++i) target[i * stride] += line[i];
+          addEvery(line, stride, inner.begin, inner.end, target);
         });
     }
   });

@@ -12,8 +12,30 @@ namespace {
 constexpr int64_t kParallelElements = 32768;
 }
 
+// Rows of one element: nothing is divided, or looped over, for each of them.
+template <typename Word>
+static void gatherElements(const GatherDesc &d, const Word *data, const int64_t *indices, Word *rows) {
+  constexpr int64_t kChunk = 8192;  // elements of one job
+  const int64_t outer = d.batch * d.lead, chunks = (d.picked + kChunk - 1) / kChunk;
+  runTeam(outer * d.picked >= kParallelElements, [&] {
+#pragma omp for schedule(static)
+    for (int64_t job = 0; job < outer * chunks; ++job) {
+      const int64_t o = job / chunks, first = job % chunks * kChunk;
+      const int64_t end = first + kChunk < d.picked ? first + kChunk : d.picked;
+      const int64_t *__restrict at = indices + o / d.lead * d.picked;
+      const Word *__restrict from = data + o * d.size;
+      Word *__restrict to = rows + o * d.picked;
+      for (int64_t i = first; i < end; ++i) {
+        const int64_t v = at[i];
+        to[i] = v >= 0 && v < d.size ? from[v] : Word{0};
+      }
+    }
+  });
+}
+
 template <typename Word>
 static void gatherWords(const GatherDesc &d, const Word *data, const int64_t *indices, Word *rows) {
+  if (d.inner == 1) return gatherElements(d, data, indices, rows);
   const int64_t count = d.batch * d.lead * d.picked;
   runTeam(count * d.inner >= kParallelElements, [&] {
 #pragma omp for schedule(static)
@@ -63,11 +85,20 @@ static void scatterBy(const GatherDesc &d, const int64_t *indices, const T *rows
       const int64_t count = (last < d.inner ? last : d.inner) - begin;
       const int64_t *at = indices + o / d.lead * d.picked;
       T *to = data + o * d.size * d.inner + begin;
-      for (int64_t v = 0; v < d.size; ++v)
-        for (int64_t r = 0; r < count; ++r) to[v * d.inner + r] = reference::scatterIdentity<T>(kKind);
-      for (int64_t i = 0; i < d.picked; ++i)
-        if (at[i] >= 0 && at[i] < d.size)
-          combineRow<kKind>(rows + (o * d.picked + i) * d.inner + begin, count, to + at[i] * d.inner);
+      const T *from = rows + o * d.picked * d.inner + begin;
+      if (pieces == 1) {
+        for (int64_t i = 0; i < d.size * d.inner; ++i) to[i] = reference::scatterIdentity<T>(kKind);
+      } else {
+        for (int64_t v = 0; v < d.size; ++v)
+          for (int64_t r = 0; r < count; ++r) to[v * d.inner + r] = reference::scatterIdentity<T>(kKind);
+      }
+      if (d.inner == 1) {
+        for (int64_t i = 0; i < d.picked; ++i)
+          if (at[i] >= 0 && at[i] < d.size) to[at[i]] = reference::scatterCombine(kKind, to[at[i]], from[i]);
+      } else {
+        for (int64_t i = 0; i < d.picked; ++i)
+          if (at[i] >= 0 && at[i] < d.size) combineRow<kKind>(from + i * d.inner, count, to + at[i] * d.inner);
+      }
     }
   });
 }

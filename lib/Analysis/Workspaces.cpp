@@ -5,6 +5,7 @@
 #include "hyc/Analysis/KernelCall.h"
 #include "kernels/convolution/description.h"
 #include "kernels/gemm/description.h"
+#include "kernels/group_norm/description.h"
 #include "kernels/reduce/description.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -62,6 +63,10 @@ int64_t hyc::cudaKernelWorkspaceBytes(Operation *op) {
 
 int64_t hyc::rowSumsBytes(int64_t rows, int64_t cols, int64_t vectors, bool onGpu) {
   return kernels::described::layer_norm::rowSumsBytes(rows, cols, vectors, onGpu);
+}
+
+int64_t hyc::groupNormWorkspaceBytes(ArrayRef<int64_t> shape, bool onGpu) {
+  return kernels::described::group_norm::workspaceBytes({shape.data(), shape.size()}, onGpu);
 }
 
 static int64_t gemmWorkspaceBytes(rank::GemmOp gemm, int64_t threads, bool onGpu) {

@@ -23,6 +23,9 @@ hyc.func @forward.0(%x: tensor<2x3x5x5xf32> {hyc.input = "x"}) attributes {dist.
   %s = hyc.scatter sum %at, %rows dim 2 batch 2 {id = "s"} : (tensor<2x4x4xi64>, tensor<2x4x4xf32>) -> tensor<2x4x16xf32>
   // CHECK: rank.call "argsort" {{.*}} {descending
   %o = hyc.argsort descending %s {id = "o"} : (tensor<2x4x16xf32>) -> tensor<2x4x16xi64>
+  // The beginning of an order is as long as it says.
+  // CHECK: rank.call "argsort" %{{.*}} = %{{.*}} {id = "few"} : !rank.buffer<2x4x3xi64>
+  %f = hyc.argsort %s first 3 {id = "few"} : (tensor<2x4x16xf32>) -> tensor<2x4x3xi64>
   // CHECK: rank.call "gather" {{.*}} {batch = 2 : i64, dim = 2 : i64
   %t = hyc.gather %s, %o dim 2 batch 2 {id = "t"} : (tensor<2x4x16xf32>, tensor<2x4x16xi64>) -> tensor<2x4x16xf32>
   // CHECK: rank.call "cumsum" {{.*}} {dim = 2 : i64, {{.*}}reverse

@@ -46,6 +46,7 @@ constexpr char kTop[] = R"(#include <algorithm>
 #include "kernels/gemm/op.h"
 #include "kernels/gradient_scale/op.h"
 #include "kernels/lamb/op.h"
+#include "kernels/group_norm/op.h"
 #include "kernels/layer_norm/op.h"
 #include "kernels/lion/op.h"
 #include "kernels/loss_scale/op.h"

@@ -74,6 +74,7 @@ private:
   GraphValue ordered();
   GraphValue running();
   GraphValue multiplied();
+  GraphValue grouped();
 
   void makeInputs();
   void makeBlock(int64_t index);
@@ -342,6 +343,23 @@ GraphValue Generator::restored() {
   return text.apply("hyc.transpose", "$0 [0, 2, 1]", {z}, x.shape);
 }
 
+/// Group norm over the sequence, the width being the channels.
+GraphValue Generator::grouped() {
+  GraphValue x = take();
+  int64_t width = x.shape[2], groups = width % 4 == 0 ? 4 : width % 2 == 0 ? 2 : 1;
+  Shape vector{groups, width / groups}, apart{options.samples, groups, width / groups, sequence};
+  Shape statistics{options.samples, groups};
+  GraphValue t = text.apply("hyc.transpose", "$0 [0, 2, 1]", {x}, {options.samples, width, sequence});
+  GraphValue scale = parameter("group_norm.scale", {width}, 1, 0.2),
+             bias = parameter("group_norm.bias", {width}, 0, 0.2);
+  GraphValue y =
+      text.applyMany("hyc.group_norm", "$0, $1, $2 epsilon 1.0e-2",
+                     {text.apply("hyc.reshape", "$0", {t}, apart), text.apply("hyc.reshape", "$0", {scale}, vector),
+                      text.apply("hyc.reshape", "$0", {bias}, vector)},
+                     {{"", apart}, {"", statistics}, {"", statistics}})[0];
+  return text.apply("hyc.transpose", "$0 [0, 2, 1]", {text.apply("hyc.reshape", "$0", {y}, t.shape)}, x.shape);
+}
+
 /// Of each token and the one before it.
 GraphValue Generator::largest() {
   GraphValue x = take();
@@ -352,12 +370,20 @@ GraphValue Generator::largest() {
   return text.same("hyc.add", {x, text.apply("hyc.transpose", "$0 [0, 2, 1]", {y}, x.shape)});
 }
 
-/// The tokens of each sample in the order of what a projection gives them.
+/// The tokens of each sample in the order of what a projection gives them; or the first of that order, each once more.
 GraphValue Generator::ordered() {
   GraphValue x = take();
   GraphValue scores = text.einsum("bsk,k->bs", x, weight("order.weight", {x.shape[2]}, x.shape[2]));
-  GraphValue order = text.apply("hyc.argsort", chance(50) ? "descending $0" : "$0", {scores}, scores.shape, "i64");
-  return text.apply("hyc.gather", "$0, $1 dim 1 batch 1", {x, order}, x.shape);
+  std::string form = chance(50) ? "descending $0" : "$0";
+  if (sequence % 2 != 0) {
+    GraphValue order = text.apply("hyc.argsort", form, {scores}, scores.shape, "i64");
+    return text.apply("hyc.gather", "$0, $1 dim 1 batch 1", {x, order}, x.shape);
+  }
+  int64_t half = sequence / 2;
+  GraphValue order =
+      text.apply("hyc.argsort", form + " first " + std::to_string(half), {scores}, {options.samples, half}, "i64");
+  GraphValue best = text.apply("hyc.gather", "$0, $1 dim 1 batch 1", {x, order}, {options.samples, half, x.shape[2]});
+  return text.apply("hyc.concat", "$0, $1 dim 1", {best, best}, x.shape);
 }
 
 GraphValue Generator::running() {
@@ -415,9 +441,9 @@ void Generator::makeBlock(int64_t index) {
   Block block = kBlocks[below(std::size(kBlocks))];
   if (options.drops && chance(40))
     block = &Generator::dropped;
-  static const Block kSliding[] = {&Generator::convolved, &Generator::convolved, &Generator::restored,
-                                   &Generator::largest,   &Generator::ordered,   &Generator::running,
-                                   &Generator::multiplied};
+  static const Block kSliding[] = {&Generator::convolved,  &Generator::convolved, &Generator::restored,
+                                   &Generator::largest,    &Generator::ordered,   &Generator::running,
+                                   &Generator::multiplied, &Generator::grouped};
   if (options.slides && chance(50))
     block = kSliding[below(std::size(kSliding))];
   give((this->*block)());

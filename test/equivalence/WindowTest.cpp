@@ -1,5 +1,5 @@
-// Convolutions, pooling, orders, running sums and products: random graphs with them over random meshes, under random
-// ZeRO stages, give what one device gives.
+// Convolutions, pooling, group norms, orders, running sums and products: random graphs with them over random meshes,
+// under random ZeRO stages, give what one device gives.
 #include "Comparison.h"
 
 #include <gtest/gtest.h>
@@ -33,6 +33,7 @@ TEST(WindowGraphs, CoverWhatTheyAreFor) {
                   {"hyc.convolution_weight ", 25},
                   {"hyc.max_pool ", 10},
                   {"hyc.argsort ", 8},
+                  {"hyc.group_norm ", 8},
                   {"hyc.gather ", 8},
                   {"hyc.scatter +sum", 10},
                   {"hyc.cumsum ", 8},

@@ -21,6 +21,9 @@ int64_t workspaceBytes(mlir::Operation *call, int64_t threads);
 /// vectors of a row's length (2 of layer_norm, 1 of rms_norm).
 int64_t rowSumsBytes(int64_t rows, int64_t cols, int64_t vectors, bool onGpu);
 
+/// Of the gradient of a group norm of x: bytes of the f32 sums over channels.
+int64_t groupNormWorkspaceBytes(llvm::ArrayRef<int64_t> shape, bool onGpu);
+
 /// convolutionColumns of kernels/convolution/op.h; channels and outputs are those of one group.
 struct ConvolutionShape {
   int64_t groups, channels, outputs, kernels, places;

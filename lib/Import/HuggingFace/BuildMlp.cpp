@@ -42,8 +42,8 @@ Value DecoderBuilder::mlp(const std::string &path, Value x, int64_t inner) {
 
 /// Numbers of the `count` largest of each row, (…, count).
 Value DecoderBuilder::largest(const std::string &path, Value rows, int64_t count) {
-  Value order = make<ArgSortOp>(path, rows, /*descending=*/true);
-  return sliced(path, order, static_cast<int64_t>(shapeOf(rows).size()) - 1, 0, count);
+  IntegerAttr first = count < shapeOf(rows).back() ? params.getI64IntegerAttr(count) : IntegerAttr();
+  return make<ArgSortOp>(path, rows, /*descending=*/true, first);
 }
 
 Value DecoderBuilder::picked(const std::string &path, Value rows, Value numbers) {

@@ -11,7 +11,7 @@
 namespace hyc::onnx {
 
 /// The operator set in which such graphs are written.
-inline constexpr int64_t kAssembledOpset = 20;
+inline constexpr int64_t kAssembledOpset = 21;
 
 /// Metadata that says what an initializer is ("PARAMETER", "BUFFER"), on the value_info of its name.
 inline constexpr llvm::StringLiteral kInputKind = "pkg.torch.export.graph_signature.InputSpec.kind";

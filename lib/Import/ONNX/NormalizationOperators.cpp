@@ -1,5 +1,7 @@
-// Normalizations as reductions and elementwise ops, so that splitting the batch splits their sums rightly.
+// Normalizations: over the batch as reductions and elementwise ops, so that splitting the batch splits their sums
+// rightly; of groups of channels, which no batch touches, by hyc.group_norm.
 #include "Expansion.h"
+#include "hyc/Support/Decimal.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -84,29 +86,50 @@ LogicalResult importBatchNormalization(NodeImport &node) {
   return e.finish(results);
 }
 
-LogicalResult importInstanceNormalization(NodeImport &node) {
-  Expansion e(node);
-  Binding x = node.input(0);
-  Binding normal = normalized(e, x, momentsOf(e, x, range(2, x.type.getRank())), node.getFloat("epsilon", 1e-5));
-  return e.finish(e.add(e.mul(normal, alongChannels(e, node.input(1), x)), alongChannels(e, node.input(2), x)));
+/// Whether hyc.group_norm takes such elements: there is a kernel of 32 bits and fewer.
+bool hasGroupNorm(RankedTensorType type) {
+  return (type.getElementType().isF32() || isNarrowFloat(type.getElementType())) && type.getNumElements() > 0;
 }
 
-/// Channels in groups; scale and bias are of the channels, of the groups before operator set 21.
+/// `x`, whose channels are `groups` groups, each normalized by itself; scale and bias are vectors over the channels.
+Binding groupsNormalized(NodeImport &node, Expansion &e, int64_t groups, Binding scale, Binding bias) {
+  Binding x = node.input(0);
+  double epsilon = node.getFloat("epsilon", 1e-5);
+  llvm::ArrayRef<int64_t> shape = x.type.getShape();
+  int64_t channels = shape[1] / groups;
+  scale = alongChannels(e, scale, x), bias = alongChannels(e, bias, x);
+  if (!hasGroupNorm(x.type) || scale.type.getElementType() != x.type.getElementType() ||
+      bias.type.getElementType() != x.type.getElementType()) {
+    llvm::SmallVector<int64_t> apart{shape[0], groups, channels};
+    llvm::append_range(apart, shape.drop_front(2));
+    Binding grouped = e.reshape(x, apart);
+    Binding normal = normalized(e, grouped, momentsOf(e, grouped, range(2, apart.size())), epsilon);
+    return e.add(e.mul(e.reshape(normal, shape), scale), bias);
+  }
+  int64_t positions = x.type.getNumElements() / (shape[0] * shape[1]);
+  Binding grouped = e.reshape(x, {shape[0], groups, channels, positions});
+  scale = e.reshape(scale, {groups, channels}), bias = e.reshape(bias, {groups, channels});
+  GroupNormOp::Properties properties;
+  properties.epsilon = node.importer().getBuilder().getF64FloatAttr(shortestDecimal(epsilon));
+  Binding y = e.emit([&] {
+    return node.importer().emitInferred<GroupNormOp>({e.value(grouped), e.value(scale), e.value(bias)}, properties);
+  });
+  return e.reshape(y, shape);
+}
+
+LogicalResult importInstanceNormalization(NodeImport &node) {
+  Expansion e(node);
+  return e.finish(groupsNormalized(node, e, node.input(0).type.getDimSize(1), node.input(1), node.input(2)));
+}
+
+/// Of operator set 21 on, where scale and bias are of the channels.
 LogicalResult importGroupNormalization(NodeImport &node) {
   Expansion e(node);
-  Binding x = node.input(0);
+  RankedTensorType x = node.input(0).type;
   int64_t groups = node.getInt("num_groups", 0);
-  if (x.type.getRank() < 2 || groups < 1 || x.type.getDimSize(1) % groups != 0)
-    return node.error() << "normalizes " << x.type << " in " << groups << " groups of channels";
-  llvm::SmallVector<int64_t> shape{x.type.getDimSize(0), groups, x.type.getDimSize(1) / groups};
-  llvm::append_range(shape, x.type.getShape().drop_front(2));
-  Binding grouped = e.reshape(x, shape);
-  Binding normal =
-      normalized(e, grouped, momentsOf(e, grouped, range(2, shape.size())), node.getFloat("epsilon", 1e-5));
-  bool perGroup = node.opset() < 21;
-  Binding of = perGroup ? normal : e.reshape(normal, x.type.getShape());
-  Binding result = e.add(e.mul(of, alongChannels(e, node.input(1), of)), alongChannels(e, node.input(2), of));
-  return e.finish(e.reshape(result, x.type.getShape()));
+  if (groups < 1 || x.getDimSize(1) % groups != 0)
+    return node.error() << "normalizes " << x << " in " << groups << " groups of channels";
+  return e.finish(groupsNormalized(node, e, groups, node.input(1), node.input(2)));
 }
 
 LogicalResult importMeanVarianceNormalization(NodeImport &node) {

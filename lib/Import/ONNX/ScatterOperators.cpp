@@ -257,15 +257,14 @@ LogicalResult importTopK(NodeImport &node) {
   int64_t last = x.type.getRank() - 1;
   Binding rows = e.transpose(x, swap);
   bool largest = node.getInt("largest", 1) != 0;
-  Binding order = e.emit([&] {
+  Binding first = e.emit([&] {
     Importer &importer = node.importer();
     ArgSortOp::Properties properties;
     properties.descending = largest ? importer.getBuilder().getUnitAttr() : UnitAttr();
+    properties.first =
+        count < x.type.getDimSize(*axis) ? importer.getBuilder().getI64IntegerAttr(count) : IntegerAttr();
     return importer.emitInferred<ArgSortOp>(importer.materialise(rows), properties);
   });
-  if (!e.ok())
-    return failure();
-  Binding first = *node.importer().slice(order, last, 0, count, 1);
   return e.finish({e.transpose(e.gather(rows, first, last, last), swap), e.transpose(first, swap)});
 }
 

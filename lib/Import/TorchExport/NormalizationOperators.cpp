@@ -55,28 +55,11 @@ void batchNormByAverages(NodeTranslation &node) { node.finish(batchNorm(node, fa
 // By samples
 //===----------------------------------------------------------------------===//
 
-/// A vector over the channels, as it stands beside (N, C, …).
-Name besideChannels(NodeTranslation &node, const char *argument) {
-  std::vector<int64_t> shape(std::max<int64_t>(node.tensorRank("input") - 1, 1), 1);
-  shape.front() = -1;
-  return node.emit("Reshape", {node.tensor(argument), node.constant(shape)});
-}
-
-Name weighted(NodeTranslation &node, Name value) {
-  if (node.has("weight"))
-    value = node.emit("Mul", {value, besideChannels(node, "weight")});
-  return node.has("bias") ? node.emit("Add", {value, besideChannels(node, "bias")}) : value;
-}
-
 /// Each sample's channels in groups, each of which is normalized by itself.
 Name groupsNormalized(NodeTranslation &node, int64_t groups) {
-  ScalarType type = node.metaOf("input").type;
-  Name input = node.tensor("input"), shape = node.emit("Shape", {input});
-  Name apart = node.emit("Reshape", {input, node.constant({0, groups, -1})});
-  Name vector = node.constant({groups});
-  Name normal = node.emit("InstanceNormalization", {apart, node.filled(type, vector, 1), node.filled(type, vector, 0)},
-                          {{}, {{"epsilon", node.number("eps", 1e-5)}}});
-  return weighted(node, node.emit("Reshape", {normal, shape}, {{{"allowzero", 1}}}));
+  return node.emit("GroupNormalization",
+                   {node.tensor("input"), overChannels(node, "weight", 1), overChannels(node, "bias", 0)},
+                   {{{"num_groups", groups}}, {{"epsilon", node.number("eps", 1e-5)}}});
 }
 
 void groupNorm(NodeTranslation &node) { node.finish(groupsNormalized(node, node.integer("num_groups"))); }

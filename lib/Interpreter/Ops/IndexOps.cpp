@@ -77,7 +77,7 @@ static LogicalResult evaluateArgSort(OpCall &call) {
   Tensor result = call.makeResult();
   const Tensor &x = call.operands[0];
   int64_t size = x.getShape().back();
-  kernels::ArgSortDesc desc{size ? x.getNumElements() / size : 0, size, op.getDescending()};
+  kernels::ArgSortDesc desc{size ? x.getNumElements() / size : 0, size, result.getShape().back(), op.getDescending()};
   dispatchStorage(x.getKind(), [&](auto zero) {
     kernels::reference::argSort(desc, x.data<decltype(zero)>(), result.mutableData<int64_t>());
   });

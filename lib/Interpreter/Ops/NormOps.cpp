@@ -1,6 +1,7 @@
-// rms_norm and rotary positions as ops of the model, by the kernels' plain references.
+// rms_norm, group_norm and rotary positions as ops of the model, by the kernels' plain references.
 #include "Ops/OpTable.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "kernels/group_norm/reference.h"
 #include "kernels/rms_norm/reference.h"
 #include "kernels/rope/reference.h"
 
@@ -73,6 +74,48 @@ static LogicalResult evaluateRmsNormGrad(OpCall &call) {
 }
 
 //===----------------------------------------------------------------------===//
+// group_norm
+//===----------------------------------------------------------------------===//
+
+static kernels::GroupNormDesc groupNormDesc(const Tensor &x, double epsilon = 0) {
+  return {x.getDim(0), x.getDim(1), x.getDim(2), x.getDim(3), epsilon};
+}
+
+static LogicalResult evaluateGroupNorm(OpCall &call) {
+  if (failed(checkFloats(call)))
+    return failure();
+  const Tensor &x = call.operands[0], &scale = call.operands[1], &bias = call.operands[2];
+  Tensor y = call.makeResult(0), mean = call.makeResult(1), rstd = call.makeResult(2);
+  double epsilon = cast<GroupNormOp>(call.op).getEpsilon().convertToDouble();
+  dispatchFloat(y.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::groupNormForward(groupNormDesc(x, epsilon), x.data<T>(), scale.data<T>(), bias.data<T>(),
+                                y.mutableData<T>(), mean.mutableData<T>(), rstd.mutableData<T>());
+  });
+  call.results.append({y, mean, rstd});
+  return success();
+}
+
+static LogicalResult evaluateGroupNormGrad(OpCall &call) {
+  const Tensor &dy = call.operands[0], &x = call.operands[1], &scale = call.operands[2], &mean = call.operands[3],
+               &rstd = call.operands[4];
+  if (failed(checkFloats(call)))
+    return failure();
+  if (x.getTensorRank() != 4 || scale.getShape() != x.getShape().slice(1, 2) || dy.getShape() != x.getShape() ||
+      mean.getShape() != x.getShape().take_front(2) || rstd.getShape() != mean.getShape())
+    return call.op->emitError("[group_norm.shapes] has operands (") << call.op->getOperandTypes() << ")";
+  Tensor dx = call.makeResult(0), dscale = call.makeResult(1), dbias = call.makeResult(2);
+  dispatchFloat(dx.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    reference::groupNormBackward(groupNormDesc(x), x.data<T>(), scale.data<T>(), mean.data<T>(), rstd.data<T>(),
+                                 dy.data<T>(), dx.mutableData<T>(), dscale.mutableData<T>(), dbias.mutableData<T>(),
+                                 kernels::WriteMode::kOverwrite);
+  });
+  call.results.append({dx, dscale, dbias});
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Rotary positions
 //===----------------------------------------------------------------------===//
 
@@ -121,6 +164,8 @@ static LogicalResult evaluateRope(OpCall &call) {
 void hyc::interpreter::addNormOps(OpTable &table) {
   table.add<RmsNormOp>(evaluateRmsNorm);
   table.add<RmsNormGradOp>(evaluateRmsNormGrad);
+  table.add<GroupNormOp>(evaluateGroupNorm);
+  table.add<GroupNormGradOp>(evaluateGroupNormGrad);
   table.add<RotaryTableOp>(evaluateRotaryTable);
   table.add<RopeOp>(evaluateRope);
 }

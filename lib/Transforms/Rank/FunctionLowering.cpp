@@ -344,7 +344,7 @@ static bool areBounded(FuncOp function, Value numbers, int64_t bound, std::optio
     return llvm::all_of(op->getOperands(),
                         [&](Value operand) { return areBounded(function, operand, bound, uncounted); });
   if (auto order = dyn_cast<ArgSortOp>(op))
-    return cast<RankedTensorType>(order.getType()).getShape().back() <= bound;
+    return cast<RankedTensorType>(order.getOperand().getType()).getShape().back() <= bound;
   DenseIntElementsAttr constant;
   return matchPattern(numbers, m_Constant(&constant)) && llvm::all_of(constant, [&](const APInt &number) {
            int64_t value = number.getSExtValue();

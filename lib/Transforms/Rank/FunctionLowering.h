@@ -108,6 +108,10 @@ private:
 
   // Windows, and ops by number.
   template <typename OpT> llvm::LogicalResult lowerConvolution(OpT op);
+  /// The gradient of a norm with a scale and a bias; `workspaceOf` tells the scratch memory that it wants for x.
+  template <typename OpT>
+  void lowerNormGradient(OpT op, llvm::StringRef kernel,
+                         llvm::function_ref<rank::BufferType(rank::BufferType)> workspaceOf);
 
   // Moves.
   /// The ticket of a move.

@@ -67,12 +67,10 @@ template <> LogicalResult FunctionLowering::lower(ArgSortOp op) {
   if (failed(checkNumbers(op, op.getOperand())))
     return failure();
   Value x = denseBufferOf(op.getOperand()), order = destinationOf(op.getResult(), Layout::Dense).buffer;
-  Value workspace = allocate(rank::BufferType::get(cast<RankedTensorType>(op.getResult().getType())), kActivations,
-                             op.getLoc(), getId(op));
   SmallVector<NamedAttribute> attributes;
   if (op.getDescending())
     attributes.push_back(named("descending", builder.getUnitAttr()));
-  call(op, "argsort", {order, workspace}, x, attributes);
+  call(op, "argsort", order, x, attributes);
   buffers[op.getResult()] = order;
   return success();
 }

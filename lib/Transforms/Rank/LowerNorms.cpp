@@ -6,13 +6,42 @@
 using namespace mlir;
 using namespace hyc;
 
-/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length.
-static rank::BufferType rowBlocks(Operation *op, rank::BufferType x, int64_t vectors) {
+static bool isForGpu(Operation *op) {
   auto module = op->getParentOfType<ModuleOp>();
-  int64_t cols = x.getShape().back(), rows = cols ? x.getNumElements() / cols : 0;
-  int64_t bytes = rowSumsBytes(rows, cols, vectors, module && module->hasAttr(kTargetAttribute));
+  return module && module->hasAttr(kTargetAttribute);
+}
+
+/// Scratch memory of so many bytes, of what sums over `x` are kept in.
+static rank::BufferType floats(rank::BufferType x, int64_t bytes) {
   int64_t elements = bytes / static_cast<int64_t>(sizeof(float));
   return rank::BufferType::get(x.getContext(), {elements}, accumulationType(x.getElementType()), {});
+}
+
+/// The workspace of a norm's gradient: for each block of rows, `vectors` sums of a row's length.
+static rank::BufferType rowBlocks(Operation *op, rank::BufferType x, int64_t vectors) {
+  int64_t cols = x.getShape().back(), rows = cols ? x.getNumElements() / cols : 0;
+  return floats(x, rowSumsBytes(rows, cols, vectors, isForGpu(op)));
+}
+
+template <typename OpT>
+void FunctionLowering::lowerNormGradient(OpT op, StringRef kernel,
+                                         function_ref<rank::BufferType(rank::BufferType)> workspaceOf) {
+  // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
+  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
+               biasState = soleAccumulation(op.getBiasCotangent());
+  bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
+              tables.accumulated.contains(scaleState.getTarget()) == tables.accumulated.contains(biasState.getTarget());
+  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
+  Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
+  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
+  Destination dscale, dbias;
+  for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
+    *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
+  Value workspace = allocate(workspaceOf(cast<rank::BufferType>(x.getType())), kActivations, op.getLoc(), getId(op));
+  call(op, kernel, {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {}, dscale.mode);
+  buffers[op.getXCotangent()] = dx;
+  buffers[op.getScaleCotangent()] = dscale.buffer;
+  buffers[op.getBiasCotangent()] = dbias.buffer;
 }
 
 //===----------------------------------------------------------------------===//
@@ -29,24 +58,26 @@ template <> LogicalResult FunctionLowering::lower(LayerNormOp op) {
 }
 
 template <> LogicalResult FunctionLowering::lower(LayerNormGradOp op) {
-  // Scale and bias share one mode: they are added to state only if both are, and both or neither for the first time.
-  AccumulateOp scaleState = soleAccumulation(op.getScaleCotangent()),
-               biasState = soleAccumulation(op.getBiasCotangent());
-  bool fuse = scaleState && biasState && scaleState.getTarget() != biasState.getTarget() &&
-              tables.accumulated.contains(scaleState.getTarget()) == tables.accumulated.contains(biasState.getTarget());
-  Value x = denseBufferOf(op.getX()), dy = denseBufferOf(op.getCotangent()), scale = denseBufferOf(op.getScale());
-  Value mean = denseBufferOf(op.getMean()), rstd = denseBufferOf(op.getRstd());
-  Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
-  Destination dscale, dbias;
-  for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
-    *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
-  Value workspace =
-      allocate(rowBlocks(op, cast<rank::BufferType>(x.getType()), 2), kActivations, op.getLoc(), getId(op));
-  call(op, "layer_norm_grad", {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {},
-       dscale.mode);
-  buffers[op.getXCotangent()] = dx;
-  buffers[op.getScaleCotangent()] = dscale.buffer;
-  buffers[op.getBiasCotangent()] = dbias.buffer;
+  lowerNormGradient(op, "layer_norm_grad", [&](rank::BufferType x) { return rowBlocks(op, x, 2); });
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// group_norm
+//===----------------------------------------------------------------------===//
+
+template <> LogicalResult FunctionLowering::lower(GroupNormOp op) {
+  SmallVector<Value> outs;
+  for (Value result : op->getResults())
+    outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
+  call(op, "group_norm", outs, {denseBufferOf(op.getX()), denseBufferOf(op.getScale()), denseBufferOf(op.getBias())},
+       named("epsilon", op.getEpsilonAttr()));
+  return success();
+}
+
+template <> LogicalResult FunctionLowering::lower(GroupNormGradOp op) {
+  lowerNormGradient(op, "group_norm_grad",
+                    [&](rank::BufferType x) { return floats(x, groupNormWorkspaceBytes(x.getShape(), isForGpu(op))); });
   return success();
 }
 
@@ -116,5 +147,6 @@ template <> LogicalResult FunctionLowering::lower(RopeOp op) {
 }
 
 void hyc::addNormLowerings(LoweringTable &table) {
-  table.add<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, RotaryTableOp, RopeOp>();
+  table.add<LayerNormOp, LayerNormGradOp, RmsNormOp, RmsNormGradOp, GroupNormOp, GroupNormGradOp, RotaryTableOp,
+            RopeOp>();
 }

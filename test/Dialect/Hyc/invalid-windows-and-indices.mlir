@@ -131,6 +131,15 @@ hyc.func @order_of_a_number(%x: tensor<f32>) {
 
 // -----
 
+hyc.func @more_than_a_row_has(%x: tensor<2x4xf32>) {
+  // expected-error@+2 {{[argsort.first] takes 5 elements of rows of 4}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.argsort %x first 5 : (tensor<2x4xf32>) -> tensor<2x5xi64>
+  hyc.return
+}
+
+// -----
+
 hyc.func @dequantize_of_numbers(%c: tensor<8x16xi8>, %s: tensor<8xf32>) {
   // expected-error@+1 {{[dequantize.codes] makes 'tensor<8x16xf32>' of codes 'tensor<8x16xi8>', expected ui8 of that shape}}
   %w = hyc.dequantize int8 %c, %s block 16 strides [16, 1] : (tensor<8x16xi8>, tensor<8xf32>) -> tensor<8x16xf32>

@@ -265,6 +265,15 @@ hyc.func @rms_norm_of_another_width(%x: tensor<2x4xf32>, %s: tensor<3xf32>) {
 
 // -----
 
+hyc.func @group_norm_of_other_channels(%x: tensor<2x4x3x5xf32>, %s: tensor<3x4xf32>) {
+  // expected-error@+2 {{[group_norm.shapes] has scale or bias 'tensor<3x4xf32>' for 'tensor<2x4x3x5xf32>', expected (G,C)}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %y, %m, %r = hyc.group_norm %x, %s, %s epsilon 1.0e-6 : (tensor<2x4x3x5xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> (tensor<2x4x3x5xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  hyc.return
+}
+
+// -----
+
 hyc.func @rope_of_more_pairs_than_a_head_has(%x: tensor<2x4x2x6xf32>, %c: tensor<4x4xf32>) {
   // expected-error@+2 {{[rope.shapes] has x 'tensor<2x4x2x6xf32>', cos 'tensor<4x4xf32>'}}
   // expected-error@+1 {{failed to infer returned types}}

@@ -4,6 +4,8 @@
 #include "kernels/cross_entropy/reference.h"
 #include "kernels/embedding/cuda.h"
 #include "kernels/embedding/reference.h"
+#include "kernels/group_norm/cuda.h"
+#include "kernels/group_norm/reference.h"
 #include "kernels/layer_norm/cuda.h"
 #include "kernels/layer_norm/reference.h"
 #include "kernels/rms_norm/cuda.h"
@@ -16,6 +18,7 @@ namespace {
 
 struct LayerNorm : CudaTest {};
 struct RmsNorm : CudaTest {};
+struct GroupNorm : CudaTest {};
 struct Rope : CudaTest {};
 struct Embedding : CudaTest {};
 struct CrossEntropy : CudaTest {};
@@ -82,6 +85,41 @@ TEST_F(RmsNorm, EqualsTheReference) {
     expectRmsNorm<float>(rows, cols, WriteMode::kOverwrite);
     expectRmsNorm<Bf16>(rows, cols, WriteMode::kAccumulate);
     expectRmsNorm<F16>(rows, cols, WriteMode::kOverwrite);
+  }
+}
+
+template <typename T> void expectGroupNorm(const GroupNormDesc &d, WriteMode mode) {
+  SCOPED_TRACE(testing::Message() << d.samples << " × " << d.groups << " × " << d.channels << " × " << d.positions
+                                  << ", bytes " << sizeof(T));
+  const int64_t width = d.groups * d.channels, rows = d.samples * d.groups, size = d.samples * width * d.positions;
+  const auto x = randomValues<T>(size, 1), dy = randomValues<T>(size, 2);
+  const auto scale = randomValues<float>(width, 3), bias = randomValues<float>(width, 4);
+  const auto oldScale = randomValues<float>(width, 5), oldBias = randomValues<float>(width, 6);
+  const Doubles wx = widened(x), wdy = widened(dy), wscale = widened(scale), wbias = widened(bias);
+  Doubles y(wx.size()), mean(static_cast<size_t>(rows)), rstd(mean), dx(y), dscale = widened(oldScale),
+                                                                            dbias = widened(oldBias);
+  reference::groupNormForward(d, wx.data(), wscale.data(), wbias.data(), y.data(), mean.data(), rstd.data());
+  reference::groupNormBackward(d, wx.data(), wscale.data(), mean.data(), rstd.data(), wdy.data(), dx.data(),
+                               dscale.data(), dbias.data(), mode);
+  DeviceArray<T> dX(x), gotY(size), gotDx(dy); // dx takes the place of dy
+  DeviceArray<float> dScale(scale), dBias(bias), gotMean(rows), gotRstd(rows), gotScale(oldScale), gotBias(oldBias);
+  DeviceArray<float> workspace(d.samples * width * 2);
+  groupNormForward<T>(nullptr, d, dX, dScale, dBias, gotY, gotMean, gotRstd);
+  groupNormBackward<T>(nullptr, d, dX, dScale, gotMean, gotRstd, gotDx, gotDx, gotScale, gotBias, mode, workspace);
+  EXPECT_LT(relativeError(gotY.readDoubles(), y), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotMean.readDoubles(), mean), 2e-6);
+  EXPECT_LT(relativeError(gotRstd.readDoubles(), rstd), 2e-6);
+  EXPECT_LT(relativeError(gotDx.readDoubles(), dx), 8 * kEpsilon<T>);
+  EXPECT_LT(relativeError(gotScale.readDoubles(), dscale), 4e-6);
+  EXPECT_LT(relativeError(gotBias.readDoubles(), dbias), 4e-6);
+}
+
+TEST_F(GroupNorm, EqualsTheReference) {
+  for (const GroupNormDesc &d : std::vector<GroupNormDesc>{
+           {3, 2, 4, 64}, {2, 3, 5, 49}, {5, 4, 8, 1}, {1, 2, 3, 3000}, {2, 40, 1, 16}, {2, 1, 300, 36}}) {
+    expectGroupNorm<float>(d, WriteMode::kOverwrite);
+    expectGroupNorm<Bf16>(d, WriteMode::kAccumulate);
+    expectGroupNorm<F16>(d, WriteMode::kOverwrite);
   }
 }
 

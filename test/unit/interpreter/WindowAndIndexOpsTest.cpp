@@ -93,6 +93,9 @@ TEST(IndexOps, ArgSortIsStable) {
                      i64({5}, {1, 3, 2, 0, 4})));
   EXPECT_TRUE(isNear(apply("argsort descending %0", {"tensor<4xf32>"}, "tensor<4xi64>", {f32({4}, {3, 1, 2, 1})}),
                      i64({4}, {0, 2, 1, 3})));
+  EXPECT_TRUE(isNear(apply("argsort descending %0 first 2", {"tensor<2x4xf32>"}, "tensor<2x2xi64>",
+                           {f32({2, 4}, {3, 1, 2, 1, 0, 5, 5, 4})}),
+                     i64({2, 2}, {0, 2, 1, 2})));
 }
 
 TEST(MathOps, AreThoseOfPyTorchAtTheirEdges) {

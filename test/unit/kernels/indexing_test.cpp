@@ -1,4 +1,9 @@
 // Gather, scatter, cumulative sums and argsort against plain loops.
+#include <omp.h>
+
+#include <algorithm>
+#include <limits>
+
 #include "kernel_test.h"
 #include "kernels/argsort/reference.h"
 #include "kernels/cumsum/reference.h"
@@ -7,7 +12,8 @@
 namespace hyc::kernels {
 namespace {
 
-const GatherDesc kGathers[] = {{3, 5, 11, 7, 19}, {1, 1, 50, 300, 64}, {40, 1, 9, 4, 1}, {2, 3, 1, 5, 33}};
+const GatherDesc kGathers[] = {
+    {3, 5, 11, 7, 19}, {1, 1, 50, 300, 64}, {40, 1, 9, 4, 1}, {2, 3, 1, 5, 33}, {2, 2, 50, 20000, 1}};
 
 // Some beyond both ends.
 std::vector<int64_t> someIndices(const GatherDesc &d) {
@@ -70,18 +76,68 @@ TEST(CumSum, HasTheBitsOfThePlainLoopsInAllFourForms) {
     }
 }
 
+template <typename T>
+void expectOrder(const ArgSortDesc &d, const std::vector<T> &x) {
+  const auto size = static_cast<size_t>(d.rows * d.count);
+  std::vector<int64_t> got(size, -7), want(size);
+  std::vector<std::byte> workspace(
+      static_cast<size_t>(argSortWorkspaceBytes(d.size, sizeof(T), omp_get_max_threads())));
+  argSort(d, x.data(), got.data(), workspace.data());
+  reference::argSort(d, x.data(), want.data());
+  EXPECT_EQ(got, want) << d.count << " of " << d.size << (d.descending ? " descending" : "");
+  std::vector<int64_t> withoutWorkspace(size, -7);
+  argSort(d, x.data(), withoutWorkspace.data());
+  EXPECT_EQ(withoutWorkspace, want);
+}
+
 TEST(ArgSort, KeepsTheOrderOfEqualElementsAndPutsNaNAbove) {
   for (int64_t size : {0, 1, 2, 3, 17, 64, 101})
     for (bool descending : {false, true}) {
-      const ArgSortDesc d = {5, size, descending};
+      const ArgSortDesc d = {5, size, size, descending};
       Floats x = randomFloats(d.rows * size, 6);
       for (size_t i = 0; i < x.size(); i += 3) x[i] = 0.25f;
       if (size > 5) x[4] = NAN;
-      std::vector<int64_t> got(x.size(), -7), want(x.size()), workspace(x.size());
-      argSort(d, x.data(), got.data(), workspace.data());
-      reference::argSort(d, x.data(), want.data());
-      EXPECT_EQ(got, want) << size << " " << descending;
+      expectOrder(d, x);
     }
+}
+
+// Some equal, some of which a part has no place, NaN, both zeros and infinities among them.
+template <typename T>
+std::vector<T> rowsWithEqualElements(int64_t count, bool isAscending) {
+  std::vector<T> x(static_cast<size_t>(count));
+  const Floats random = randomFloats(count, 7);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(random[i] * 100);
+  if (isAscending) std::sort(x.begin(), x.end());
+  for (size_t i = 0; i < x.size(); i += 5) x[i] = T(i % 2 ? 7 : -7);
+  if constexpr (std::is_floating_point_v<T>)
+    for (size_t i = 3; i + 4 < x.size(); i += 41) {
+      x[i] = std::numeric_limits<T>::quiet_NaN(), x[i + 1] = T(-0.0), x[i + 2] = T(0);
+      x[i + 3] = std::numeric_limits<T>::infinity(), x[i + 4] = -x[i + 3];
+    }
+  else if (x.size() > 9)
+    x[8] = std::numeric_limits<T>::min(), x[9] = std::numeric_limits<T>::max();
+  return x;
+}
+
+template <typename T>
+void expectOrdersOfAllLengths() {
+  for (int64_t size : {65, 300, 1024, 3000})
+    for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{64}, int64_t{65}, size / 9, size / 2, size})
+      for (bool descending : {false, true})
+        for (bool isAscending : {false, true})
+          expectOrder({3, size, std::min(count, size), descending}, rowsWithEqualElements<T>(3 * size, isAscending));
+}
+TEST(ArgSort, GivesTheBeginningOfTheOrderOfF32) { expectOrdersOfAllLengths<float>(); }
+TEST(ArgSort, GivesTheBeginningOfTheOrderOfF64) { expectOrdersOfAllLengths<double>(); }
+TEST(ArgSort, GivesTheBeginningOfTheOrderOfI64) { expectOrdersOfAllLengths<int64_t>(); }
+TEST(ArgSort, GivesTheBeginningOfTheOrderOfI32) { expectOrdersOfAllLengths<int32_t>(); }
+
+// Elements that part badly wherever one is taken from the middle of three: the largest always lie there.
+TEST(ArgSort, SelectsWhereEveryPartingElementIsBad) {
+  constexpr int64_t kSize = 4000;
+  Floats x(kSize);
+  for (int64_t i = 0; i < kSize; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i % 2 ? kSize + i : i / 2);
+  for (int64_t count : {1, 100, 300}) expectOrder({1, kSize, count, false}, x);
 }
 
 }  // namespace

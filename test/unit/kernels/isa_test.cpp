@@ -4,6 +4,7 @@
 #include "kernels/attention/op.h"
 #include "kernels/cross_entropy/op.h"
 #include "kernels/gemm/cpu.h"
+#include "kernels/group_norm/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/layer_norm/op.h"
 #include "kernels/rms_norm/op.h"
@@ -16,6 +17,8 @@
   void adamwWithFactors(const AdamWFactors<float> &, int64_t, float *, const T *, float *, float *);                  \
   template <typename T>                                                                                               \
   void layerNormForward(const LayerNormDesc &, const T *, const float *, const float *, T *, float *, float *);       \
+  template <typename T>                                                                                               \
+  void groupNormForward(const GroupNormDesc &, const T *, const float *, const float *, T *, float *, float *);       \
   template <typename T>                                                                                               \
   void rmsNormForward(const RmsNormDesc &, const T *, const float *, T *, float *);                                   \
   template <typename T>                                                                                               \
@@ -44,6 +47,7 @@ template <typename T>
 struct Kernels {
   decltype(&generic::adamwWithFactors<T>) adamw;
   decltype(&generic::layerNormForward<T>) layerNorm;
+  decltype(&generic::groupNormForward<T>) groupNorm;
   decltype(&generic::rmsNormForward<T>) rmsNorm;
   decltype(&generic::rope<T>) rope;
   decltype(&generic::crossEntropyForward<T>) crossEntropy;
@@ -51,10 +55,11 @@ struct Kernels {
   decltype(&generic::attentionForward<T>) attention;
   decltype(&generic::attentionBackward<T>) attentionBackward;
 };
-#define HYC_KERNELS_OF(isa, T)                                                                                 \
-  Kernels<T> {                                                                                                 \
-    isa::adamwWithFactors<T>, isa::layerNormForward<T>, isa::rmsNormForward<T>, isa::rope<T>,                  \
-        isa::crossEntropyForward<T>, isa::gemmWithScratch, isa::attentionForward<T>, isa::attentionBackward<T> \
+#define HYC_KERNELS_OF(isa, T)                                                                            \
+  Kernels<T> {                                                                                            \
+    isa::adamwWithFactors<T>, isa::layerNormForward<T>, isa::groupNormForward<T>, isa::rmsNormForward<T>, \
+        isa::rope<T>, isa::crossEntropyForward<T>, isa::gemmWithScratch, isa::attentionForward<T>,        \
+        isa::attentionBackward<T>                                                                         \
   }
 
 template <typename T>
@@ -77,6 +82,9 @@ Floats withoutProducts(const Kernels<T> &k) {
   k.layerNorm({9, 111, 1e-5}, x.data(), nullptr, nullptr, y.data(), mean.data(), rstd.data());
   append(y);
   const Floats scale = randomFloats(111, 4);
+  const Floats bias = randomFloats(3, 12);
+  k.groupNorm({9, 1, 3, 37, 1e-5}, x.data(), scale.data(), bias.data(), y.data(), mean.data(), rstd.data());
+  append(y);
   k.rmsNorm({9, 111, 1e-5}, x.data(), scale.data(), y.data(), rstd.data());
   append(y);
   k.rope({1, 9, 3, 37, 18}, x.data(), randomFloats(9 * 18, 5).data(), randomFloats(9 * 18, 6).data(), y.data());

@@ -10,6 +10,7 @@
 #include "kernels/embedding/reference.h"
 #include "kernels/gemm/reference.h"
 #include "kernels/gemm/workspace.h"
+#include "kernels/group_norm/reference.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/lamb/op.h"
 #include "kernels/layer_norm/reference.h"
@@ -195,6 +196,30 @@ TYPED_TEST(Narrow, RmsNormEqualsTheF32KernelRoundedOnceAndTheReference) {
   EXPECT_TRUE(sameBits(dscale, wantDscale));
   Doubles referenceY(x.size()), referenceRstd(d.rows);
   reference::rmsNormForward(d, widen(wide).data(), widen(scale).data(), referenceY.data(), referenceRstd.data());
+  EXPECT_LT(relativeError(widened(y), referenceY), kEpsilon<TypeParam>);
+}
+
+TYPED_TEST(Narrow, GroupNormEqualsTheF32KernelRoundedOnceAndTheReference) {
+  const GroupNormDesc d = {3, 4, 2, 75};
+  const int64_t size = 3 * 4 * 2 * 75;
+  const auto x = randomNarrow<TypeParam>(size, 1), dy = randomNarrow<TypeParam>(size, 2);
+  const Floats scale = randomFloats(8, 3), bias = randomFloats(8, 4), wide = widened(x), wideDy = widened(dy);
+  auto y = notNarrow<TypeParam>(x.size()), dx = y;
+  Floats mean(12), rstd(12), dscale(8), dbias(8), workspace(groupNormBackwardWorkspaceBytes(d) / 4);
+  Floats wantY(x.size()), wantMean(12), wantRstd(12), wantDx(x.size()), wantDscale(8), wantDbias(8);
+  groupNormForward(d, x.data(), scale.data(), bias.data(), y.data(), mean.data(), rstd.data());
+  groupNormForward(d, wide.data(), scale.data(), bias.data(), wantY.data(), wantMean.data(), wantRstd.data());
+  EXPECT_TRUE(sameNarrowBits(y, narrowed<TypeParam>(wantY)));
+  EXPECT_TRUE(sameBits(rstd, wantRstd));
+  groupNormBackward(d, x.data(), scale.data(), mean.data(), rstd.data(), dy.data(), dx.data(), dscale.data(),
+                    dbias.data(), WriteMode::kOverwrite, workspace.data());
+  groupNormBackward(d, wide.data(), scale.data(), mean.data(), rstd.data(), wideDy.data(), wantDx.data(),
+                    wantDscale.data(), wantDbias.data(), WriteMode::kOverwrite, workspace.data());
+  EXPECT_TRUE(sameNarrowBits(dx, narrowed<TypeParam>(wantDx)));
+  EXPECT_TRUE(sameBits(dscale, wantDscale));
+  Doubles referenceY(x.size()), referenceMean(12), referenceRstd(12);
+  reference::groupNormForward(d, widen(wide).data(), widen(scale).data(), widen(bias).data(), referenceY.data(),
+                              referenceMean.data(), referenceRstd.data());
   EXPECT_LT(relativeError(widened(y), referenceY), kEpsilon<TypeParam>);
 }
 

@@ -148,6 +148,11 @@ static std::vector<GradientCase> compositeCases() {
        "2x3x5x",
        "%r, %rstd = hyc.rms_norm %x, %scale epsilon 1.0e-5 : "
        "(tensor<2x3x5xf64>, tensor<5xf64>) -> (tensor<2x3x5xf64>, tensor<2x3xf64>)"},
+      {"group_norm",
+       {{"x", "2x3x2x5x"}, {"scale", "3x2x", 0.5, 1.5}, {"bias", "3x2x"}},
+       "2x3x2x5x",
+       "%r, %mean, %rstd = hyc.group_norm %x, %scale, %bias epsilon 1.0e-5 : (tensor<2x3x2x5xf64>, tensor<3x2xf64>, "
+       "tensor<3x2xf64>) -> (tensor<2x3x2x5xf64>, tensor<2x3xf64>, tensor<2x3xf64>)"},
       {"rope",
        {{"x", "2x3x2x6x"}},
        "2x3x2x6x",

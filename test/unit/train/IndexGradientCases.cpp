@@ -99,7 +99,12 @@ static std::vector<GradientCase> indexCases() {
        {{"x", "2x5x"}},
        "2x5x",
        "%i = hyc.argsort descending %x : (tensor<2x5xf64>) -> tensor<2x5xi64>\n"
-       "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x5xf64>, tensor<2x5xi64>) -> tensor<2x5xf64>"}};
+       "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x5xf64>, tensor<2x5xi64>) -> tensor<2x5xf64>"},
+      {"argsort_first",
+       {{"x", "2x5x"}},
+       "2x3x",
+       "%i = hyc.argsort descending %x first 3 : (tensor<2x5xf64>) -> tensor<2x3xi64>\n"
+       "%r = hyc.gather %x, %i dim 1 batch 1 : (tensor<2x5xf64>, tensor<2x3xi64>) -> tensor<2x3xf64>"}};
 }
 
 /// Rows of three experts, of one that has none, and of no expert.
