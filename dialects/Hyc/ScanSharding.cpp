@@ -62,6 +62,11 @@ StepIndices::StepIndices(ScanOp scan) {
   for (auto [argument, next] : llvm::zip(scan.getCarriedArguments(), scan.getYielded()))
     for (int64_t dim = 0; dim < tensorTypeOf(next).getRank(); ++dim)
       unite(indexOf(argument, dim), indexOf(next, dim));
+  // Splitting what stands on two dimensions of one value would leave blocks of its diagonal.
+  for (auto &[place, node] : nodes)
+    for (int64_t dim = 0; dim < place.second; ++dim)
+      if (int index = find(node); indexOf(place.first, dim) == index)
+        facts[index].isWhole = true;
 }
 
 /// Dimensions of two sizes are never one index that can be split.
@@ -152,10 +157,9 @@ std::pair<ShardingRule, SmallVector<int>> ruleOf(ScanOp scan, const StepIndices 
     (isResult ? rule.results[index] : rule.operands[index])[dim] = {entry->second};
   });
   // What a result lacks would be a sum of it over ranks.
-  for (auto [number, factor] : llvm::enumerate(rule.factors))
-    if (!llvm::all_of(rule.results,
-                      [&](const TensorFactors &dims) { return hasFactor(dims, static_cast<int>(number)); }))
-      factor.kind = FactorKind::replicated;
+  for (int number = 0, count = static_cast<int>(rule.factors.size()); number < count; ++number)
+    if (!llvm::all_of(rule.results, [&](const TensorFactors &dims) { return hasFactor(dims, number); }))
+      rule.factors[number].kind = FactorKind::replicated;
   return {rule, indexOf};
 }
 } // namespace

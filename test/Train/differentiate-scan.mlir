@@ -1,4 +1,4 @@
-// RUN: hyc-opt %s --hyc-differentiate | FileCheck %s
+// RUN: hyc-opt %s --hyc-differentiate -split-input-file | FileCheck %s
 
 // A scan is differentiated as one. The steps go the other way in its gradient, from the cotangents of what they gave; what
 // they were given of carried values is what the steps before gave, moved by one. The weight's gradient is one product over
@@ -35,6 +35,31 @@ hyc.func @train(%x: tensor<8x2x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.in
     hyc.yield %2, %2 : tensor<2x4xf32>, tensor<2x4xf32>
   }
   %loss = hyc.reduce sum %all [0, 1, 2] {id = "loss"} : (tensor<8x2x4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %loss, %m : tensor<f32>, tensor<i64>
+}
+
+// -----
+
+// A step keeps gradients away from what it says, and no stop is left behind.
+
+// CHECK-LABEL: hyc.func @microbatch
+// CHECK-NOT: hyc.stop_gradient
+// CHECK: hyc.scan 8 reverse
+// CHECK: ^bb0(%[[G:[^:]*]]: tensor<4xf32>, %[[H:[^:]*]]: tensor<4xf32>):
+// CHECK:   %[[ONLY:.*]] = hyc.mul %[[G]], %[[H]]
+// CHECK:   hyc.yield {{.*}}%[[ONLY]]
+// CHECK-NOT: hyc.stop_gradient
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.5>
+hyc.func @train(%n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<4xf32>
+  %last = hyc.scan 8 init(%w) attributes {id = "scan"} : (tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%h: tensor<4xf32>):
+    %0 = hyc.stop_gradient %h {id = "stop"} : tensor<4xf32>
+    %1 = hyc.mul %0, %h {id = "next"} : tensor<4xf32>
+    hyc.yield %1 : tensor<4xf32>
+  }
+  %loss = hyc.reduce sum %last [0] {id = "loss"} : (tensor<4xf32>) -> tensor<f32>
   %m = hyc.neg %n : tensor<i64>
   hyc.return %loss, %m : tensor<f32>, tensor<i64>
 }

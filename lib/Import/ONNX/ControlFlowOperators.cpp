@@ -217,6 +217,9 @@ LogicalResult importLoop(NodeImport &node) {
   if (body->output_size() < static_cast<int>(carried.size()) + 1)
     return node.error() << "carries " << carried.size() << " values through a graph of " << body->output_size()
                         << " outputs, expected one more at least";
+  if (node.outputCount() > body->output_size() - 1)
+    return node.error() << "has " << node.outputCount() << " results of a graph with " << body->output_size()
+                        << " outputs, expected one less than these at most";
   if (knownTruth(goesOn) == true && *most <= kMostRolled)
     if (std::optional<std::vector<Binding>> rolled = rollLoop(node, *body, *most, carried))
       return finishAll(node, std::move(*rolled));

@@ -9,17 +9,28 @@ using namespace hyc;
 using namespace hyc::onnx;
 using namespace mlir;
 
-/// Whether every step may do what the first does: it draws nothing and changes nothing.
+/// Whether every step may do what the first does: it draws nothing and changes nothing. Of steps within steps the inner
+/// ones are rolled: no gradient is built of a scan in a scan.
 static bool isRepeatable(Operation &op) {
-  return !isa<DropoutOp>(op) && !(isa<AttentionOp>(op) && cast<AttentionOp>(op).getDropout()) &&
+  return !isa<DropoutOp, ScanOp>(op) && !(isa<AttentionOp>(op) && cast<AttentionOp>(op).getDropout()) &&
          (isMemoryEffectFree(&op) || isa<ReadOp>(op));
 }
 
-/// Moves what does not depend on the step before `builder`'s place. Constants stay: clusters have them as literals.
+/// Moves what does not depend on the step before `builder`'s place; a parameter is read once for all of the step.
+/// Constants stay: clusters have them as literals.
 static void hoistInvariant(Block &step, OpBuilder &builder) {
-  for (Operation &op : llvm::make_early_inc_range(step)) {
+  llvm::DenseMap<Attribute, Value> reads;
+  for (Operation &op : llvm::make_early_inc_range(step.without_terminator())) {
     if (isa<ConstantOp>(op))
       continue;
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      auto [known, isFirst] = reads.try_emplace(read.getSourceAttr(), read.getResult());
+      if (!isFirst) {
+        read.getResult().replaceAllUsesWith(known->second);
+        read.erase();
+        continue;
+      }
+    }
     bool isInvariant = llvm::all_of(op.getOperands(), [&](Value value) {
       return value.getParentBlock() != &step || value.getDefiningOp<ConstantOp>();
     });

@@ -269,10 +269,12 @@ void PrecisionConverter::convertOp(Operation *op) {
 /// What a scan carries from step to step is f32, as a sum of many terms is; the rest is narrow. Of operands and of
 /// results.
 Type PrecisionConverter::typeInScan(ScanOp scan, unsigned index) const {
-  return index < scan.countCarried() ? wide : Type(compute);
+  return index < scan.countCarried() || scan->hasAttr(kWide) ? wide : Type(compute);
 }
 
 void PrecisionConverter::convertScan(ScanOp scan) {
+  if (Attribute isWide = scan->getAttr(kWide))
+    scan.getStep().walk([&](Operation *op) { op->setAttr(kWide, isWide); });
   for (auto [operand, argument] : llvm::zip_equal(scan->getOpOperands(), scan.getStep().getArguments())) {
     if (!isConverted(operand.get()))
       continue;

@@ -168,10 +168,10 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
 
 /// With the gradients built, what keeps them from a value is that value.
 static void removeStops(FuncOp function) {
-  for (auto stop : llvm::make_early_inc_range(function.getBody().front().getOps<StopGradientOp>())) {
+  function.walk([](StopGradientOp stop) {
     stop.getResult().replaceAllUsesWith(stop.getOperand());
     stop.erase();
-  }
+  });
 }
 
 /// Adds what the forward pass computed into the step's sums.

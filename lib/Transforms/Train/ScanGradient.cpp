@@ -96,6 +96,12 @@ public:
     inside.setInsertionPointToEnd(draft.get());
   }
 
+  /// What has been taken out of the body reads values in it.
+  ~ScanGradient() {
+    for (Hoisted &each : hoisted)
+      each.op->destroy();
+  }
+
   LogicalResult build(SmallVectorImpl<Value> &operands);
 
 private:
@@ -257,13 +263,13 @@ bool ScanGradient::hoist(Operation *op, unsigned operand) {
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   if (!op || !op->use_empty() || !(isa<EinsumOp>(op) || (reduce && reduce.getKind() == ReductionKind::sum)))
     return false;
+  // A constant of the body is none outside of it.
+  if (llvm::any_of(op->getOperands(), [](Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }))
+    return false;
   Hoisted made{op, operand, {}};
   for (Value value : op->getOperands())
     made.of.push_back(stackedOf(value));
-  const bool isKnown =
-      llvm::all_of(made.of, [](const Stacked &each) { return each.inside != nullptr || each.outside != nullptr; });
-  const bool varies = llvm::any_of(made.of, [](const Stacked &each) { return each.varies; });
-  if (!isKnown || !varies)
+  if (llvm::none_of(made.of, [](const Stacked &each) { return each.varies; }))
     return false;
   hoisted.push_back(std::move(made));
   op->remove();
@@ -298,7 +304,9 @@ FailureOr<Value> ScanGradient::resolve(Value value) {
   }
   Stacked stacked = stackedOf(value);
   if (!stacked.outside)
-    return scan.emitOpError("does not keep a value of its steps that its gradient reads"), failure();
+    return scan.emitOpError("does not keep what its steps compute, as a scan inside of another one does not; write the "
+                            "outer steps out"),
+           failure();
   return known = give(stacked.varies ? elements : invariants, stacked.outside, value.getType());
 }
 
@@ -402,7 +410,6 @@ LogicalResult ScanGradient::build(SmallVectorImpl<Value> &operands) {
     Value part = buildHoisted(each, whole, b, number);
     Value &sum = operands[each.operand];
     sum = sum ? b.add("invariant_sum", sum, part) : part;
-    each.op->destroy();
   }
   return success();
 }

@@ -61,9 +61,11 @@ static LogicalResult verifyRandomOps(FuncOp microbatch) {
 }
 
 static LogicalResult verifyStops(FuncOp microbatch) {
-  for (auto stop : microbatch.getBody().front().getOps<StopGradientOp>())
-    return stop.emitOpError("[train.stops] keeps a gradient that has been built; run hyc-differentiate");
-  return success();
+  WalkResult found = microbatch.walk([](StopGradientOp stop) {
+    stop.emitOpError("[train.stops] keeps a gradient that has been built; run hyc-differentiate");
+    return WalkResult::interrupt();
+  });
+  return failure(found.wasInterrupted());
 }
 
 static LogicalResult verifyStates(ModuleOp module) {

@@ -162,11 +162,29 @@ static GradientCase carriedValues() {
           %r = hyc.mul %4, %3 : tensor<4xf64>)"};
 }
 
+/// A product of what all steps share with numbers that the body has itself.
+static GradientCase constantProduct() {
+  return {"scan_of_a_product_with_a_constant",
+          {{"h", "2x3x", -1, 1}, {"w", "3x3x", -0.8, 0.9}},
+          "2x3x",
+          R"(%r = hyc.scan 3 init(%h) with(%w) : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64> {
+          ^bb0(%own: tensor<2x3xf64>, %in: tensor<3x3xf64>):
+            %c = hyc.constant dense<[[1.0, 2.0, -1.0], [0.5, 0.0, 1.0]]> : tensor<2x3xf64>
+            %0 = hyc.einsum "bk,kn->bn" %c, %in : (tensor<2x3xf64>, tensor<3x3xf64>) -> tensor<2x3xf64>
+            %1 = hyc.mul %0, %own : tensor<2x3xf64>
+            %2 = hyc.sin %1 : tensor<2x3xf64>
+            hyc.yield %2 : tensor<2x3xf64>
+          })"};
+}
+
 static std::vector<GradientCase> scanCases() {
   const std::string both = "%r = hyc.add %last, %sum : tensor<2x3xf64>";
-  return {steps("scan", "", both), steps("scan_reverse", "reverse", both),
+  return {steps("scan", "", both),
+          steps("scan_reverse", "reverse", both),
           steps("scan_to_the_last", "", "%r = hyc.sin %last : tensor<2x3xf64>"),
-          steps("scan_of_all_steps", "reverse", "%r = hyc.sin %sum : tensor<2x3xf64>"), carriedValues()};
+          steps("scan_of_all_steps", "reverse", "%r = hyc.sin %sum : tensor<2x3xf64>"),
+          carriedValues(),
+          constantProduct()};
 }
 
 std::vector<GradientCase> indexGradientCases() {
