@@ -96,8 +96,10 @@ Binding groupsNormalized(NodeImport &node, Expansion &e, int64_t groups, Binding
   Binding x = node.input(0);
   double epsilon = node.getFloat("epsilon", 1e-5);
   llvm::ArrayRef<int64_t> shape = x.type.getShape();
-  int64_t channels = shape[1] / groups;
   scale = alongChannels(e, scale, x), bias = alongChannels(e, bias, x);
+  if (!e.ok())
+    return {};
+  int64_t channels = shape[1] / groups;
   if (!hasGroupNorm(x.type) || scale.type.getElementType() != x.type.getElementType() ||
       bias.type.getElementType() != x.type.getElementType()) {
     llvm::SmallVector<int64_t> apart{shape[0], groups, channels};

@@ -441,4 +441,13 @@ TEST(Parameters, that_an_exporter_seems_to_have_merged_are_warned_of) {
     }
   }
 }
+TEST(InstanceNormalization, of_vectors_for_other_channels_is_refused) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 14, 3, 3});
+  model.floats("scale", {10}, std::vector<float>(10, 1));
+  model.floats("bias", {10}, std::vector<float>(10, 0));
+  model.node("InstanceNormalization", {"x", "scale", "bias"}, {"y"});
+  model.output("y");
+  expectError(importModel(model), {"has a vector of 10 elements, expected one for each of the 14 channels"});
+}
 } // namespace
