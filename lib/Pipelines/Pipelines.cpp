@@ -34,6 +34,8 @@ static void buildBoth(OpPassManager &passes, std::function<void(OpPassManager &)
 }
 
 static void buildModel(OpPassManager &passes, const Plan &plan) {
+  // As exporters leave it, before anything is moved from one step to another; and before all that looks at each op.
+  passes.addPass(createRollSteps());
   // As exporters leave it: the two products of a rotation have one layout as long as nobody moved either.
   passes.addPass(createRaiseRope());
   // Layout first: the patterns below look at dimensions, which exporters merge and transpose at will.

@@ -12,9 +12,11 @@ namespace {
 const Model kRecurrent{"recurrent.pt2", "recurrent", "cross_entropy"};
 /// Of so many steps that they are rolled.
 const Model kLong{"recurrent_long.pt2", "recurrent_long", "cross_entropy"};
+/// Of as many, each of which its exporter wrote out.
+const Model kDecomposed{"recurrent_decomposed.pt2", "recurrent_decomposed", "cross_entropy"};
 
 class RecurrentModel : public testing::TestWithParam<Model> {};
-INSTANTIATE_TEST_SUITE_P(, RecurrentModel, testing::Values(kRecurrent, kLong),
+INSTANTIATE_TEST_SUITE_P(, RecurrentModel, testing::Values(kRecurrent, kLong, kDecomposed),
                          [](const auto &info) { return std::string(info.param.name); });
 
 TEST_P(RecurrentModel, LogitsArePyTorchs) {
@@ -74,16 +76,20 @@ TEST(Recurrent, MultipliesTheInputsOfAllStepsAtOnce) {
 }
 
 /// One op for all steps of a direction, and as many that go back.
-TEST(RolledRecurrent, GrowsWithLayersAlone) {
-  hyc::Plan options = optionsOf(kLong);
-  TrainedModule module(pathOf(kLong), batchSize(kLong));
+void expectScans(const Model &model, int64_t directions) {
+  hyc::Plan options = optionsOf(model);
+  TrainedModule module(pathOf(model), batchSize(model));
   ASSERT_TRUE(module && module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
-  constexpr int64_t kDirections = 6;
   int64_t forward = 0, backward = 0;
   module.get().walk([&](hyc::ScanOp scan) { ++(scan->hasAttr("hyc.backward") ? backward : forward); });
-  EXPECT_EQ(forward, kDirections);
-  EXPECT_EQ(backward, kDirections);
+  EXPECT_EQ(forward, directions);
+  EXPECT_EQ(backward, directions);
+}
+
+TEST(RolledRecurrent, GrowsWithLayersAlone) {
+  expectScans(kLong, 6);
+  expectScans(kDecomposed, 3);
 }
 
 TEST(RolledRecurrent, TrainsAlikeInStages) {

@@ -6,9 +6,11 @@ never runs this script.
 
     recurrent.pt2            torch.export as it comes: two layers of LSTM in both directions, and a GRU over what they give
     recurrent_long.pt2       the same, the LSTM with projections, and a plain layer behind it, over sequences of twenty
+    recurrent_decomposed.pt2 a plain layer in both directions and an LSTM over sequences of eighteen, after run_decompositions,
+                             which writes each step out
 
 NAME.reference.safetensors holds
-    pixel_values   f32 [steps, batch, 6, 5]: sequences of six, or twenty, called as those of the other fixtures; labels int32 [steps, batch]
+    pixel_values   f32 [steps, batch, 6, 5]: sequences of six, twenty or eighteen, called as those of the other fixtures; labels int32 [steps, batch]
     logits         f32 [2, 10]: of the first two samples
     losses.adamw   f32 [steps]: the loss before each update by AdamW: lr 1e-3, betas 0.9 and 0.999, eps 1e-8, weight decay
                    0.01
@@ -66,6 +68,21 @@ class RecurrentLong(torch.nn.Module):
         return {"logits": self.head(torch.cat([own, steps.mean(0)], dim=-1))}
 
 
+class RecurrentDecomposed(torch.nn.Module):
+    LENGTH = 18
+
+    def __init__(self):
+        super().__init__()
+        self.plain = torch.nn.RNN(5, 4, batch_first=True, bidirectional=True)
+        self.lstm = torch.nn.LSTM(8, 6, batch_first=True)
+        self.head = torch.nn.Linear(6, 10)
+
+    def forward(self, pixel_values):
+        each, _ = self.plain(pixel_values)
+        states, (hidden, cells) = self.lstm(each)
+        return {"logits": self.head(states.mean(1) + hidden[0] - cells[0])}
+
+
 def build(module):
     torch.manual_seed(30)
     return module().train()
@@ -110,9 +127,14 @@ def main():
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    for name, module in {"recurrent": Recurrent, "recurrent_long": RecurrentLong}.items():
+    for name, module in {"recurrent": Recurrent, "recurrent_long": RecurrentLong,
+                         "recurrent_decomposed": RecurrentDecomposed}.items():
         exported = torch.export.export(build(module), (), {"pixel_values": torch.zeros(2, module.LENGTH, 5)},
                                        dynamic_shapes={"pixel_values": {0: torch.export.Dim("batch")}})
+        if module is RecurrentDecomposed:
+            exported = exported.run_decompositions()
+            for node in exported.graph_module.graph.nodes:
+                node.meta.pop("from_node", None)
         save_archive(exported, options.output / f"{name}.pt2")
         (options.output / f"{name}.reference.safetensors").write_bytes(safetensors.numpy.save(reference(module)))
 

@@ -82,6 +82,31 @@ def RaiseRmsNorm : Pass<"hyc-raise-rms-norm", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def RollSteps : Pass<"hyc-roll-steps", "::mlir::ModuleOp"> {
+  let summary = "Makes one scan of sixteen equal steps and more that were written out one behind the other";
+  let description = [{
+    Each op of a step takes its operands from its own step, from the one before, from outside the same in every step, or
+    from a slice that moves by one element a step. Steps that go along no sequence and whose values nobody collects stay as they
+    are: layers that share their weights may be split and cut into stages.
+    ```mlir
+    %h1 = hyc.mul %h0, %x0 : tensor<4xf32>
+    %h2 = hyc.mul %h1, %x1 : tensor<4xf32>
+    …
+    ```
+    becomes
+    ```mlir
+    %last = hyc.scan 16 init(%h0) over(%x) : (tensor<4xf32>, tensor<16x4xf32>) -> tensor<4xf32> {
+    ^bb0(%h: tensor<4xf32>, %e: tensor<4xf32>):
+      %0 = hyc.mul %h, %e : tensor<4xf32>
+      hyc.yield %0 : tensor<4xf32>
+    }
+    ```
+    Every pass then meets one op, however many steps there are.
+  }];
+  let statistics = [Statistic<"rolledLoops", "rolled-loops", "scans made">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def RaiseRope : Pass<"hyc-raise-rope", "::mlir::ModuleOp"> {
   let summary = "Recognises rotary positions: x · cos + rotate_half(x) · sin";
   let description = [{
