@@ -61,12 +61,14 @@ private:
   void replaceStack(StepValue value, Value stack);
   void joinStack(StepValue value, Value stack);
   std::optional<Joined> findJoined(ConcatOp concat, StepValue value);
+  /// For the id of an op: others are made under the same name.
+  std::string numbered(StringRef name) { return (name + Twine(made++)).str(); }
   int64_t placeOf(size_t step) const { return steps.isReverse() ? count - 1 - static_cast<int64_t>(step) : step; }
   Value valueAt(size_t step, StepValue value) const { return steps.at(step, value.position)->getResult(value.result); }
   template <typename Visit> void forEachStacked(Visit visit);
 
   const RepeatedSteps &steps;
-  int64_t count;
+  int64_t count, made = 0;
   OpBuilder builder;
   DerivedOps b;
   std::unique_ptr<Block> step = std::make_unique<Block>();
@@ -88,17 +90,17 @@ Value ScanBuilder::sequenceOf(const StepElements &elements) {
   shape[elements.dim] = count;
   Value sequence = outside(elements.source);
   if (ArrayRef(shape) != whole.getShape())
-    sequence = b.create<SliceOp>("part", RankedTensorType::get(shape, whole.getElementType()), sequence,
+    sequence = b.create<SliceOp>(numbered("part"), RankedTensorType::get(shape, whole.getElementType()), sequence,
                                  elements.offsets, strides);
   for (int64_t dim = 0; dim < whole.getRank(); ++dim)
     if (dim != elements.dim)
       order.push_back(dim);
   if (elements.dim != 0)
-    sequence = b.create<TransposeOp>("turned", sequence, order);
+    sequence = b.create<TransposeOp>(numbered("turned"), sequence, order);
   SmallVector<int64_t> stacked{count};
   llvm::append_range(stacked, elements.type.getShape());
   auto type = RankedTensorType::get(stacked, elements.type.getElementType());
-  return type == sequence.getType() ? sequence : Value(b.create<ReshapeOp>("sequence", type, sequence));
+  return type == sequence.getType() ? sequence : Value(b.create<ReshapeOp>(numbered("sequence"), type, sequence));
 }
 
 Value ScanBuilder::carriedArgument(const StepOperand &operand) {
@@ -228,7 +230,7 @@ void ScanBuilder::joinStack(StepValue value, Value stack) {
     if (!found)
       continue;
     OpBuilder behind(concat);
-    DerivedOps made(behind, concat, ".");
+    DerivedOps derived(behind, concat, ".");
     const int64_t dim = concat.getDim();
     RankedTensorType part = tensorTypeOf(concat.getParts()[found->first]);
     SmallVector<int64_t> shape{count}, order, joined(part.getShape());
@@ -246,15 +248,15 @@ void ScanBuilder::joinStack(StepValue value, Value stack) {
           ConstantOp::create(behind, concat.getLoc(),
                              cast<ElementsAttr>(DenseElementsAttr::get(
                                  RankedTensorType::get({count}, behind.getI64Type()), ArrayRef<int64_t>(places))));
-      whole = made.create<GatherOp>("backwards", stack.getType(), whole, indices, 0, 0);
+      whole = derived.create<GatherOp>("backwards", stack.getType(), whole, indices, 0, 0);
     }
     auto reshape = [&](StringRef suffix, ArrayRef<int64_t> to) {
       auto type = RankedTensorType::get(to, part.getElementType());
-      whole = whole.getType() == type ? whole : Value(made.create<ReshapeOp>(suffix, type, whole));
+      whole = whole.getType() == type ? whole : Value(derived.create<ReshapeOp>(suffix, type, whole));
     };
     if (dim != 0) {
       reshape("steps", shape);
-      whole = made.create<TransposeOp>("turned", whole, order);
+      whole = derived.create<TransposeOp>("turned", whole, order);
     }
     reshape("joined", joined);
     SmallVector<Value> parts(concat.getParts().take_front(found->first));
@@ -262,7 +264,7 @@ void ScanBuilder::joinStack(StepValue value, Value stack) {
     llvm::append_range(parts, concat.getParts().drop_front(found->first + count));
     Value result = whole;
     if (parts.size() > 1)
-      result = made.create<ConcatOp>("all", concat.getType(), parts, dim);
+      result = derived.create<ConcatOp>("all", concat.getType(), parts, dim);
     concat.getResult().replaceAllUsesWith(result);
     concat.erase();
   }
@@ -279,9 +281,9 @@ void ScanBuilder::replaceStack(StepValue value, Value stack) {
     if (llvm::none_of(old.getUses(), isBehind))
       continue;
     offsets[0] = placeOf(step);
-    Value part = b.create<SliceOp>("of" + Twine(step), RankedTensorType::get(shape, type.getElementType()), stack,
-                                   offsets, strides);
-    old.replaceUsesWithIf(Value(b.create<ReshapeOp>("value" + Twine(step), each, part)), isBehind);
+    Value part =
+        b.create<SliceOp>(numbered("of"), RankedTensorType::get(shape, type.getElementType()), stack, offsets, strides);
+    old.replaceUsesWithIf(Value(b.create<ReshapeOp>(numbered("value"), each, part)), isBehind);
   }
 }
 
