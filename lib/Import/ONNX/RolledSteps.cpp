@@ -12,8 +12,7 @@ using namespace mlir;
 /// Whether every step may do what the first does: it draws nothing and changes nothing. Of steps within steps the inner
 /// ones are rolled: no gradient is built of a scan in a scan.
 static bool isRepeatable(Operation &op) {
-  return !isa<DropoutOp, ScanOp>(op) && !(isa<AttentionOp>(op) && cast<AttentionOp>(op).getDropout()) &&
-         (isMemoryEffectFree(&op) || isa<ReadOp>(op));
+  return !isa<ScanOp>(op) && !drawsRandomNumbers(&op) && (isMemoryEffectFree(&op) || isa<ReadOp>(op));
 }
 
 /// Moves what does not depend on the step before `builder`'s place; a parameter is read once for all of the step.

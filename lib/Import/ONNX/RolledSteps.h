@@ -3,11 +3,10 @@
 #define HYC_IMPORT_ONNX_ROLLEDSTEPS_H
 
 #include "Importer.h"
+#include "dialects/Hyc/StepFacts.h"
 
 namespace hyc::onnx {
 
-/// Fewer steps are written out: they cost little, and fuse with what is around them.
-inline constexpr int64_t kFewSteps = 16;
 /// The most steps: programs still have a row for each.
 inline constexpr int64_t kMostRolled = int64_t(1) << 16;
 

@@ -7,6 +7,7 @@
 #include "DeadOps.h"
 #include "RepeatedSteps.h"
 #include "dialects/Hyc/DerivedOps.h"
+#include "dialects/Hyc/StepFacts.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -20,9 +21,6 @@ namespace hyc {
 #define GEN_PASS_DEF_ROLLSTEPS
 #include "hyc/Transforms/Model/Passes.h.inc"
 } // namespace hyc
-
-/// Fewer steps stay as they are: they cost little, and fuse with what is around them.
-static constexpr size_t kFewSteps = 16;
 
 //===----------------------------------------------------------------------===//
 // The scan
@@ -302,9 +300,7 @@ void ScanBuilder::build() {
   cloneStep();
   SmallVector<Value> yielded, init, sequences, fixed;
   for (const CarriedValue &each : carried)
-    yielded.push_back(steps.elementAt(each.from.position)
-                          ? elementArguments[*steps.elementAt(each.from.position)]
-                          : inside.lookup(steps.at(0, each.from.position))->getResult(each.from.result));
+    yielded.push_back(inside.lookup(steps.at(0, each.from.position))->getResult(each.from.result));
   forEachStacked(
       [&](StepValue value) { yielded.push_back(inside.lookup(steps.at(0, value.position))->getResult(value.result)); });
   OpBuilder own(builder.getContext());
@@ -360,9 +356,7 @@ public:
 
 private:
   static bool isRepeatable(Operation *op) {
-    auto attention = dyn_cast<AttentionOp>(op);
-    return isMemoryEffectFree(op) && op->getNumRegions() == 0 && !isa<DropoutOp>(op) &&
-           !(attention && attention.getDropout());
+    return isMemoryEffectFree(op) && op->getNumRegions() == 0 && !drawsRandomNumbers(op);
   }
   static Likeness likenessOf(Operation *op, StringAttr id);
   std::vector<size_t> findPeriods() const;
@@ -407,7 +401,7 @@ std::vector<size_t> StepFinder::findPeriods() const {
   }
   std::vector<size_t> periods;
   for (auto [distance, times] : distances)
-    if (distance <= kLongest && times >= kFewSteps - 1)
+    if (distance <= kLongest && times + 1 >= static_cast<size_t>(kFewSteps))
       periods.push_back(distance);
   return periods;
 }
@@ -418,7 +412,7 @@ std::unique_ptr<RepeatedSteps> StepFinder::tryAt(size_t begin, size_t period, si
   constexpr size_t kMostShifts = 64;
   for (size_t shift = 0; shift < std::min(period, kMostShifts); ++shift) {
     const size_t count = (length + period - shift) / period;
-    if (count < kFewSteps)
+    if (count < static_cast<size_t>(kFewSteps))
       break;
     auto steps = std::make_unique<RepeatedSteps>(ops, begin + shift, period, count);
     if (steps->analyse())
@@ -433,7 +427,7 @@ std::unique_ptr<RepeatedSteps> StepFinder::find() {
       size_t length = 0;
       while (begin + length + period < keys.size() && keys[begin + length] == keys[begin + length + period])
         ++length;
-      if (length / period + 1 >= kFewSteps)
+      if (length / period + 1 >= static_cast<size_t>(kFewSteps))
         if (std::unique_ptr<RepeatedSteps> steps = tryAt(begin, period, length))
           return steps;
       begin += length + 1;
