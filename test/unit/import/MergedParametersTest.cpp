@@ -220,15 +220,6 @@ onnxfile::Graph &addGraph(onnxfile::Node &node, const std::string &name) {
   return *attribute->mutable_g();
 }
 
-void addNode(onnxfile::Graph &graph, const std::string &type, const std::vector<std::string> &inputs,
-             const std::string &output) {
-  onnxfile::Node &node = *graph.add_node();
-  node.set_op_type(type);
-  for (const std::string &input : inputs)
-    node.add_input(input);
-  node.add_output(output);
-}
-
 /// y = c ? log(x) : -x, whose condition is an input.
 ModelBuilder branches() {
   ModelBuilder model;

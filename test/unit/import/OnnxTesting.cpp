@@ -97,6 +97,15 @@ void ModelBuilder::setFloat(onnxfile::Node &node, const std::string &name, float
   addAttribute(node, name, 1).set_f(value);
 }
 
+void hyc::onnx::addNode(onnxfile::Graph &graph, const std::string &type, const std::vector<std::string> &inputs,
+                        const std::string &output) {
+  onnxfile::Node &node = *graph.add_node();
+  node.set_op_type(type);
+  for (const std::string &input : inputs)
+    node.add_input(input);
+  node.add_output(output);
+}
+
 std::string Imported::allErrors() const {
   std::string text;
   for (const std::string &error : errors)

@@ -58,6 +58,10 @@ public:
   onnxfile::Model model;
 };
 
+/// Adds a node of one output to a graph within the graph.
+void addNode(onnxfile::Graph &graph, const std::string &type, const std::vector<std::string> &inputs,
+             const std::string &output);
+
 /// The outcome of an import: a module, or what was said instead.
 struct Imported {
   std::unique_ptr<mlir::MLIRContext> context;

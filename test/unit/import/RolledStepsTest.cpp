@@ -20,15 +20,6 @@ onnxfile::Graph &addBody(onnxfile::Node &node, const std::vector<std::string> &i
   return *attribute.mutable_g();
 }
 
-void addNode(onnxfile::Graph &graph, const std::string &type, const std::vector<std::string> &inputs,
-             const std::string &output) {
-  onnxfile::Node &node = *graph.add_node();
-  node.set_op_type(type);
-  for (const std::string &input : inputs)
-    node.add_input(input);
-  node.add_output(output);
-}
-
 void give(onnxfile::Graph &graph, const std::vector<std::string> &outputs) {
   for (const std::string &output : outputs)
     graph.add_output()->set_name(output);
