@@ -1,6 +1,7 @@
 // Verifiers of the rank ops, and the textual form of rank.func.
 #include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/KernelStructure.h"
+#include "dialects/Rank/Moves.h"
 #include "dialects/Rank/RankDialect.h"
 #include "dialects/Rank/ScalarFunctions.h"
 #include "kernels/descriptions.h"
@@ -375,7 +376,35 @@ LogicalResult InvokeOp::verify() {
                                                    << " takes " << callee.getBlock().getArgumentTypes();
 }
 
-LogicalResult AtOp::verify() { return verifyPlace(*this, getArenaAttr(), getOffset(), getResult().getType()); }
+/// Where the last of the places lies that a step with the turn comes to, from the first on.
+static int64_t lastPlace(RepeatOp repeat, int64_t step, int64_t period) {
+  auto times = static_cast<int64_t>(repeat.getTimes());
+  return step * ((period > 0 ? std::min(period, times) : times) - 1);
+}
+
+LogicalResult RepeatOp::verify() {
+  if (static_cast<int64_t>(getTimes()) < 1)
+    return emitOpError("[repeat.times] is made ") << static_cast<int64_t>(getTimes()) << " times, expected 1 at least";
+  for (Operation &op : getBlock())
+    if (isa<StartOp, WaitOp, MoveOp, InvokeOp, RepeatOp>(op))
+      return emitOpError("[repeat.body] holds ") << op.getName() << ", expected addresses, kernels and checks";
+  return success();
+}
+
+LogicalResult AtOp::verify() {
+  auto step = static_cast<int64_t>(getStep()), period = static_cast<int64_t>(getPeriod());
+  auto repeat = (*this)->getParentOfType<RepeatOp>();
+  if ((step != 0 && !repeat) || (period != 0 && (step == 0 || period < 2)))
+    return emitOpError("[at.turn] has step ")
+           << step << " and period " << period << ", expected none outside a rank.repeat, and a period of 2 at least";
+  if (step % getResult().getType().getElementBytes() != 0)
+    return emitOpError("[at.alignment] goes on by ")
+           << step << " bytes, expected a multiple of the element size " << getResult().getType().getElementBytes();
+  if (step != 0 &&
+      failed(verifyPlace(*this, getArenaAttr(), getOffset() + lastPlace(repeat, step, period), getResult().getType())))
+    return failure();
+  return verifyPlace(*this, getArenaAttr(), getOffset(), getResult().getType());
+}
 
 LogicalResult ViewOp::verify() {
   BufferType source = getSource().getType(), view = getResult().getType();
@@ -384,6 +413,18 @@ LogicalResult ViewOp::verify() {
   int64_t offset = getOffset();
   if (offset < 0 || offset + view.getExtent() > source.getExtent())
     return emitOpError("[view.bounds] ends at element ") << offset + view.getExtent() << " of " << source.getExtent();
+  return success();
+}
+
+LogicalResult TurnOp::verify() {
+  BufferType source = getSource().getType(), part = getResult().getType();
+  if (source.getElementType() != part.getElementType())
+    return emitOpError("takes ") << part << " of " << source << ", whose elements differ";
+  int64_t first = getOffset();
+  int64_t last = first + lastPlace((*this)->getParentOfType<RepeatOp>(), getStep(), getPeriod());
+  int64_t begin = std::min(first, last), end = std::max(first, last) + part.getExtent();
+  if (begin < 0 || end > source.getExtent())
+    return emitOpError("[turn.bounds] takes elements ") << begin << " to " << end << " of " << source.getExtent();
   return success();
 }
 

@@ -348,6 +348,30 @@ def Rank_InvokeOp : Rank_Op<"invoke"> {
   let hasVerifier = 1;
 }
 
+def Rank_RepeatOp : Rank_Op<"repeat", [NoTerminator, SingleBlock, HasParent<"FuncOp">]> {
+  let summary = "makes the same calls again and again: what becomes of a hyc.scan";
+  let description = [{
+    Turn t goes from 0 to `times` - 1. What differs from turn to turn are addresses, each by the same distance.
+
+    1. `repeat.times`: at least 1.
+    2. `repeat.body`: addresses, kernels and checks; no exchange, no move, and nothing that calls or repeats others.
+    ```mlir
+    rank.repeat 511 {
+      %0 = rank.at @activations 512 step 512 : !rank.buffer<128xf32>
+      %1 = rank.at @activations 0 step 512 : !rank.buffer<128xf32>
+      rank.launch @tanh %0 = %1 {id = "rnn.tanh"} : !rank.buffer<128xf32>, !rank.buffer<128xf32>
+    }
+    ```
+  }];
+  let arguments = (ins I64Attr:$times);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$times attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Block &getBlock() { return getBody().front(); }
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Addresses
 //===----------------------------------------------------------------------===//
@@ -369,17 +393,22 @@ def Rank_AddressOp : Rank_Op<"address", [Pure]> {
 def Rank_AtOp : Rank_Op<"at", [Pure]> {
   let summary = "an address: bytes from the beginning of an arena";
   let description = [{
-    With `per_slot` the address moves by the arena's `record_bytes` with the slot of the micro-batch.
+    With `per_slot` the address moves by the arena's `record_bytes` with the slot of the micro-batch; inside a
+    rank.repeat, by `step` bytes with the turn, or with the turn modulo `period`.
 
-    1. `at.bounds`: 0 ≤ offset, and the buffer ends inside the arena.
-    2. `at.alignment`: the offset is a multiple of the element's size.
+    1. `at.bounds`: 0 ≤ offset, and the buffer ends inside the arena, in whichever turn.
+    2. `at.alignment`: the offset is a multiple of the element's size, and so is the step.
+    3. `at.turn`: only inside a rank.repeat is there a step, and a period of at least 2 only with one.
     ```mlir
     %0 = rank.at @activations 4096 : !rank.buffer<4x128xf32>
+    %1 = rank.at @activations 8192 step 512 : !rank.buffer<128xf32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$arena, I64Attr:$offset, UnitAttr:$per_slot);
+  let arguments = (ins FlatSymbolRefAttr:$arena, I64Attr:$offset, UnitAttr:$per_slot,
+                       DefaultValuedAttr<I64Attr, "0">:$step, DefaultValuedAttr<I64Attr, "0">:$period);
   let results = (outs Rank_BufferType:$result);
-  let assemblyFormat = "$arena $offset (`per_slot` $per_slot^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{$arena $offset (`per_slot` $per_slot^)? (`step` $step^)? (`period` $period^)? attr-dict `:`
+                         type($result)}];
   let hasVerifier = 1;
 }
 
@@ -389,6 +418,22 @@ def Rank_ViewOp : Rank_Op<"view", [Pure]> {
   let arguments = (ins Rank_BufferType:$source, I64Attr:$offset);
   let results = (outs Rank_BufferType:$result);
   let assemblyFormat = "$source `+` $offset attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Rank_TurnOp : Rank_Op<"turn", [Pure, HasParent<"RepeatOp">]> {
+  let summary = "the part of a buffer that a turn of a rank.repeat works on; placement turns it into rank.at";
+  let description = [{
+    In turn t it begins `offset` + t·`step` elements behind the source, with a `period` of p at `offset` + (t mod p)·`step`:
+    of two parts one is what a turn reads and the other what it writes, for the next turn to read.
+
+    1. `turn.bounds`: it lies inside the source, in whichever turn.
+  }];
+  let arguments = (ins Rank_BufferType:$source, I64Attr:$offset, I64Attr:$step,
+                       DefaultValuedAttr<I64Attr, "0">:$period);
+  let results = (outs Rank_BufferType:$result);
+  let assemblyFormat = [{$source `+` $offset `step` $step (`period` $period^)? attr-dict `:` type($source) `to`
+                         type($result)}];
   let hasVerifier = 1;
 }
 

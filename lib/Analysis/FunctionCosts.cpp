@@ -95,7 +95,7 @@ FunctionCosts::FunctionCosts(rank::ProgramOp program, const SymbolTable &symbols
 std::vector<Event> FunctionCosts::of(rank::FuncOp func) {
   events.clear();
   const Rows none;
-  walk(func, none, "");
+  walk(func.getBlock(), none, "");
   // Whoever starts kernels one by one has optimizers that update all parameters at once.
   if (func.getSymName() == rank::functionName(dist::InstructionKind::apply, 0))
     for (Event &event : events)
@@ -131,14 +131,17 @@ void FunctionCosts::add(Event event, StringRef layer) {
   events.push_back(event);
 }
 
-void FunctionCosts::walk(rank::FuncOp func, const Rows &rows, StringRef layer) {
+void FunctionCosts::walk(Block &block, const Rows &rows, StringRef layer) {
   llvm::DenseMap<Value, size_t> tickets;
-  for (Operation &op : func.getBlock()) {
-    if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
+  for (Operation &op : block) {
+    if (auto repeat = dyn_cast<rank::RepeatOp>(op)) {
+      for (uint64_t turn = 0; turn < repeat.getTimes(); ++turn)
+        walk(repeat.getBlock(), rows, layer);
+    } else if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
       auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
       auto id = op.getAttrOfType<StringAttr>("id");
       if (callee)
-        walk(callee, rowsOf(invoke, callee), id ? layers.insert(joinId(layer, id)).first->getKey() : layer);
+        walk(callee.getBlock(), rowsOf(invoke, callee), id ? layers.insert(joinId(layer, id)).first->getKey() : layer);
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {
       tickets[start.getTicket()] = events.size();
       add(costOf(start, rows), layer);

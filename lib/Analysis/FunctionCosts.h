@@ -35,7 +35,7 @@ public:
 private:
   using Rows = llvm::DenseMap<mlir::Value, rank::RowOp>;
 
-  void walk(rank::FuncOp func, const Rows &rows, llvm::StringRef layer);
+  void walk(mlir::Block &block, const Rows &rows, llvm::StringRef layer);
   void add(Event event, llvm::StringRef layer);
   Event costOfKernel(mlir::Operation *call) const;
   Event costOf(rank::StartOp start, const Rows &rows) const;

@@ -105,6 +105,12 @@ double hyc::operationsOf(Operation *op) {
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return 2.0 * static_cast<double>(gemm.getM()) * static_cast<double>(gemm.getN()) *
            static_cast<double>(gemm.getK()) * static_cast<double>(gemm.getBatch());
+  if (auto repeat = dyn_cast<rank::RepeatOp>(op)) {
+    double once = 0;
+    for (Operation &call : repeat.getBlock())
+      once += operationsOf(&call);
+    return once * static_cast<double>(repeat.getTimes());
+  }
   auto library = dyn_cast<rank::CallOp>(op);
   if (!library)
     return 0;

@@ -292,6 +292,7 @@ void hyc::buildForwardProgram(OpPassManager &passes) { passes.addPass(createMake
 static void buildCalls(OpPassManager &passes) {
   // Before CSE and clusters, which take in the pieces.
   passes.addPass(createDecomposeComposites());
+  passes.addPass(createHoistInvariants());
   // Functions are cut and final by now, so equal reads, constants and broadcasts may become one.
   passes.addPass(mlir::createCSEPass());
   // Before clusters take in the additions.

@@ -1,5 +1,6 @@
 // RUN: hyc-opt %s --hyc-decompose-composites | FileCheck %s
 // RUN: hyc-opt %s --hyc-decompose-composites=ops=gelu | FileCheck %s --check-prefix=GELU
+// RUN: hyc-opt %s --hyc-decompose-composites=ops=scan | FileCheck %s --check-prefix=SCAN
 
 // Composites with a kernel stay whole; softmax has none.
 hyc.func @forward.0(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
@@ -34,18 +35,19 @@ hyc.func @forward.1(%a: tensor<2x3xf64>, %b: tensor<4x3xf64>, %c: tensor<2x3xf32
   hyc.return %y, %z : tensor<2x4xf64>, tensor<2x2xf32>
 }
 
-// Calls are made of single steps: each takes its elements, and the results of all are joined.
-// CHECK-LABEL: @forward.2
+// Scans become loops (lower-scans.mlir). Written out on request, each step takes its elements, and the results of all are
+// joined.
+// SCAN-LABEL: @forward.2
 hyc.func @forward.2(%h: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>) {
-  // CHECK: %[[LATER:.*]] = hyc.slice %arg1 offsets [1, 0] {{.*}} -> tensor<1x2xf32>
-  // CHECK: %[[E1:.*]] = hyc.reshape %[[LATER]]
-  // CHECK: %[[S1:.*]] = hyc.mul %arg0, %[[E1]] {id = "next.step1"}
-  // CHECK: %[[P1:.*]] = hyc.reshape %[[S1]] {{.*}} -> tensor<1x2xf32>
-  // CHECK: %[[E0:.*]] = hyc.reshape
-  // CHECK: %[[S0:.*]] = hyc.mul %[[S1]], %[[E0]] {id = "next.step0"}
-  // CHECK: %[[P0:.*]] = hyc.reshape %[[S0]] {{.*}} -> tensor<1x2xf32>
-  // CHECK: %[[ALL:.*]] = hyc.concat %[[P0]], %[[P1]] dim 0
-  // CHECK: hyc.return %[[S0]], %[[ALL]]
+  // SCAN: %[[LATER:.*]] = hyc.slice %arg1 offsets [1, 0] {{.*}} -> tensor<1x2xf32>
+  // SCAN: %[[E1:.*]] = hyc.reshape %[[LATER]]
+  // SCAN: %[[S1:.*]] = hyc.mul %arg0, %[[E1]] {id = "next.step1"}
+  // SCAN: %[[P1:.*]] = hyc.reshape %[[S1]] {{.*}} -> tensor<1x2xf32>
+  // SCAN: %[[E0:.*]] = hyc.reshape
+  // SCAN: %[[S0:.*]] = hyc.mul %[[S1]], %[[E0]] {id = "next.step0"}
+  // SCAN: %[[P0:.*]] = hyc.reshape %[[S0]] {{.*}} -> tensor<1x2xf32>
+  // SCAN: %[[ALL:.*]] = hyc.concat %[[P0]], %[[P1]] dim 0
+  // SCAN: hyc.return %[[S0]], %[[ALL]]
   %last, %all = hyc.scan 2 reverse init(%h) over(%x) attributes {id = "scan"} : (tensor<2xf32>, tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>) {
   ^bb0(%own: tensor<2xf32>, %e: tensor<2xf32>):
     %0 = hyc.mul %own, %e {id = "next"} : tensor<2xf32>

@@ -120,12 +120,14 @@ Extent RankMachine::recordRegion(rank::RecordOp record, int64_t slot) {
 /// name tells them apart.
 static bool addresses(rank::FuncOp func, rank::RecordOp record) {
   int64_t begin = record.getOffset().value_or(0), end = begin + record.getBufferType().getFootprint();
-  return llvm::any_of(func.getBlock().getOps<rank::AtOp>(), [&](rank::AtOp place) {
+  WalkResult found = func.getBody().walk([&](rank::AtOp place) {
     int64_t offset = place.getOffset();
     auto name = place->getAttrOfType<StringAttr>("id");
-    return name && name.getValue() == record.getSymName() && place.getArena() == record.getArena() &&
-           place.getPerSlot() != record.getSingle() && begin <= offset && offset < end;
+    bool isIts = name && name.getValue() == record.getSymName() && place.getArena() == record.getArena() &&
+                 place.getPerSlot() != record.getSingle() && begin <= offset && offset < end;
+    return isIts ? WalkResult::interrupt() : WalkResult::advance();
   });
+  return found.wasInterrupted();
 }
 
 /// Whether the records that a transfer names are those of a row of the table.
@@ -211,7 +213,10 @@ std::optional<bool> RankMachine::runFunction(bool &moved) {
   while (!stack.empty()) {
     Operation *op = stack.back().op;
     if (!op) {
-      stack.pop_back();
+      if (++stack.back().turn < stack.back().turns)
+        stack.back().begin();
+      else
+        stack.pop_back();
       continue;
     }
     if (auto wait = dyn_cast<rank::WaitOp>(op);
@@ -229,7 +234,7 @@ LogicalResult RankMachine::execute(Operation *op) {
   Activation &top = stack.back();
   if (auto at = dyn_cast<rank::AtOp>(op)) {
     Arena *arena = own.memory.find(at.getArena());
-    int64_t offset = static_cast<int64_t>(at.getOffset());
+    int64_t offset = placeInTurn(at);
     if (!arena)
       return op->emitError("names @") << at.getArena() << ", which is no arena";
     top.addresses[at.getResult()] = {arena, offset + (at.getPerSlot() ? current().getSlot() * arena->recordBytes : 0)};
@@ -248,6 +253,8 @@ LogicalResult RankMachine::execute(Operation *op) {
   }
   if (auto invoke = dyn_cast<rank::InvokeOp>(op))
     return enter(invoke);
+  if (auto repeat = dyn_cast<rank::RepeatOp>(op))
+    return enter(repeat), success();
   if (auto start = dyn_cast<rank::StartOp>(op))
     return startCollective(start);
   if (auto move = dyn_cast<rank::MoveOp>(op))
@@ -286,6 +293,19 @@ LogicalResult RankMachine::enter(rank::InvokeOp op) {
   }
   stack.push_back(std::move(next));
   return success();
+}
+
+/// Addresses and rows from before stay known in all turns.
+void RankMachine::enter(rank::RepeatOp op) {
+  Activation next(op.getBlock(), static_cast<int64_t>(op.getTimes()));
+  next.addresses = stack.back().addresses;
+  next.rows = stack.back().rows;
+  stack.push_back(std::move(next));
+}
+
+int64_t RankMachine::placeInTurn(rank::AtOp at) const {
+  int64_t turn = stack.back().turn, period = static_cast<int64_t>(at.getPeriod());
+  return static_cast<int64_t>(at.getOffset()) + (period ? turn % period : turn) * static_cast<int64_t>(at.getStep());
 }
 
 //===----------------------------------------------------------------------===//

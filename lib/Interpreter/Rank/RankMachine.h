@@ -63,11 +63,14 @@ public:
   std::string describeWait() const;
 
 private:
-  /// A function on its way; shared functions stand above the one that invoked them.
+  /// A function on its way, or what one repeats; shared functions stand above the one that invoked them.
   struct Activation {
-    explicit Activation(mlir::Block &block) : op(block.empty() ? nullptr : &block.front()) {}
+    explicit Activation(mlir::Block &block, int64_t turns = 1) : block(&block), turns(turns) { begin(); }
+    void begin() { op = block->empty() ? nullptr : &block->front(); }
 
-    mlir::Operation *op; ///< null at the end
+    mlir::Block *block;
+    int64_t turns, turn = 0;
+    mlir::Operation *op; ///< null at the end of a turn
     llvm::DenseMap<mlir::Value, Address> addresses;
     llvm::DenseMap<mlir::Value, rank::CollectiveOp> rows;
   };
@@ -114,6 +117,8 @@ private:
   std::optional<bool> runFunction(bool &moved);
   llvm::LogicalResult execute(mlir::Operation *op);
   llvm::LogicalResult enter(rank::InvokeOp op);
+  void enter(rank::RepeatOp op);
+  int64_t placeInTurn(rank::AtOp at) const;
   llvm::LogicalResult startCollective(rank::StartOp op);
   llvm::LogicalResult startPart(rank::StartOp op, size_t index, CollectiveStart &start, TicketPart &part);
   Extent regionOf(mlir::Value buffer) const;

@@ -86,23 +86,8 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
   usedArenas.clear();
   usedShards.clear();
   usesMode = usesBeta = false;
-  for (size_t i = 0; i < piece.calls.size(); ++i) {
-    if (auto invoke = dyn_cast<rank::InvokeOp>(piece.calls[i])) {
-      size_t end = i + 1;
-      while (end < piece.calls.size() && isa<rank::InvokeOp>(piece.calls[end]) &&
-             cast<rank::InvokeOp>(piece.calls[end]).getCallee() == invoke.getCallee())
-        ++end;
-      emitInvokes(ArrayRef(piece.calls).slice(i, end - i));
-      i = end - 1;
-    } else if (size_t printed = printer->printRun(ArrayRef(piece.calls).drop_front(i))) {
-      emitMark(ArrayRef(piece.calls).slice(i, printed));
-      i += printed - 1;
-    } else if (failed(emitOp(piece.calls[i]))) {
-      return failure();
-    } else {
-      emitMark(ArrayRef(piece.calls).slice(i, 1));
-    }
-  }
+  if (failed(emitCalls(piece.calls)))
+    return failure();
   os << "static void " << name << "(" << parameters()
      << (passesMoves ? ", [[maybe_unused]] hycrt::MoveTicket* moves" : "") << ") {\n";
   if (!moves.empty() && !passesMoves)
@@ -122,6 +107,27 @@ LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, St
   if (usesBeta)
     os << "  const double beta = call.first ? 0 : 1;\n";
   os << text << "}\n\n";
+  return success();
+}
+
+LogicalResult FunctionEmitter::emitCalls(ArrayRef<Operation *> calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (auto invoke = dyn_cast<rank::InvokeOp>(calls[i])) {
+      size_t end = i + 1;
+      while (end < calls.size() && isa<rank::InvokeOp>(calls[end]) &&
+             cast<rank::InvokeOp>(calls[end]).getCallee() == invoke.getCallee())
+        ++end;
+      emitInvokes(calls.slice(i, end - i));
+      i = end - 1;
+    } else if (size_t printed = printer->printRun(calls.drop_front(i))) {
+      emitMark(calls.slice(i, printed));
+      i += printed - 1;
+    } else if (failed(emitOp(calls[i]))) {
+      return failure();
+    } else {
+      emitMark(calls.slice(i, 1));
+    }
+  }
   return success();
 }
 
@@ -154,13 +160,28 @@ std::string FunctionEmitter::arenaBase(StringRef arena, bool perSlot) {
   return identifier(arena) + (perSlot ? "Slot" : "");
 }
 
-std::string FunctionEmitter::bytes(Value buffer) {
+/// "turn * 512", "(turn % 2) * -64"
+static std::string turned(rank::AtOp place) {
+  auto step = static_cast<int64_t>(place.getStep()), period = static_cast<int64_t>(place.getPeriod());
+  return (period ? "turn % " + std::to_string(period) : std::string("turn")) + " * " + std::to_string(step);
+}
+
+FunctionEmitter::Offset FunctionEmitter::offsetOf(Value buffer) const {
   if (auto place = buffer.getDefiningOp<rank::AtOp>())
-    return arenaBase(place.getArena(), place.getPerSlot()) + " + " + std::to_string(place.getOffset());
+    return {place.getArena().str(),
+            std::to_string(place.getOffset()) + (place.getStep() == 0 ? "" : " + " + turned(place)),
+            place.getPerSlot()};
   unsigned index = cast<BlockArgument>(buffer).getArgNumber();
-  StringRef arena = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_arenas")[index]).getValue();
-  StringRef name = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue();
-  return arenaBase(arena.split(' ').first, arena.ends_with(" per_slot")) + " + at." + identifier(name);
+  auto argument = [&](StringRef list) {
+    return cast<StringAttr>(const_cast<rank::FuncOp &>(func)->getAttrOfType<ArrayAttr>(list)[index]).getValue();
+  };
+  StringRef arena = argument("argument_arenas");
+  return {arena.split(' ').first.str(), "at." + identifier(argument("argument_names")), arena.ends_with(" per_slot")};
+}
+
+std::string FunctionEmitter::bytes(Value buffer) {
+  Offset offset = offsetOf(buffer);
+  return arenaBase(offset.arena, offset.perSlot) + " + " + offset.text;
 }
 
 std::string FunctionEmitter::pointer(Value buffer) {
@@ -188,25 +209,11 @@ std::string FunctionEmitter::count(ArrayRef<Value> operands) {
 }
 
 std::string FunctionEmitter::bufferRef(Value buffer) {
-  auto place = buffer.getDefiningOp<rank::AtOp>();
-  StringRef arena;
-  bool perSlot;
-  std::string offset;
-  if (place) {
-    arena = place.getArena();
-    perSlot = place.getPerSlot();
-    offset = std::to_string(place.getOffset());
-  } else {
-    unsigned index = cast<BlockArgument>(buffer).getArgNumber();
-    StringRef text = cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_arenas")[index]).getValue();
-    arena = text.split(' ').first;
-    perSlot = text.ends_with(" per_slot");
-    offset = "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
-  }
-  std::string shift = perSlot ? " + call.slot * " + constantName(arena) + "RecordBytes" : "";
+  Offset offset = offsetOf(buffer);
+  std::string shift = offset.perSlot ? " + call.slot * " + constantName(offset.arena) + "RecordBytes" : "";
   if (auto type = cast<rank::BufferType>(buffer.getType()); type.isShard())
     shift += " + " + shard(type) + ".begin * " + std::to_string(type.getElementBytes());
-  return "{" + constantName(arena) + ", " + offset + shift + "}";
+  return "{" + constantName(offset.arena) + ", " + offset.text + shift + "}";
 }
 
 std::string FunctionEmitter::row(Value row) {
@@ -328,7 +335,29 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   body << "  for (const " << type << "& layer : k" << type << ") " << function << "(ctx, call, layer);\n";
 }
 
+LogicalResult FunctionEmitter::emitRepeat(rank::RepeatOp op) {
+  SmallVector<Operation *> calls;
+  for (Operation &call : op.getBlock())
+    if (!isa<rank::AtOp, rank::RowOp>(call))
+      calls.push_back(&call);
+  comment(op);
+  line("for (int64_t turn = 0; turn < " + Twine(op.getTimes()) + "; ++turn) {");
+  std::string before;
+  std::swap(before, text);
+  if (failed(emitCalls(calls)))
+    return failure();
+  std::swap(before, text);
+  SmallVector<StringRef> lines;
+  StringRef(before).rtrim('\n').split(lines, '\n');
+  for (StringRef each : lines)
+    body << "  " << each << "\n";
+  line("}");
+  return success();
+}
+
 LogicalResult FunctionEmitter::emitOp(Operation *op) {
+  if (auto repeat = dyn_cast<rank::RepeatOp>(op))
+    return emitRepeat(repeat);
   if (auto gemm = dyn_cast<rank::GemmOp>(op))
     return emitGemm(gemm), success();
   if (auto launch = dyn_cast<rank::LaunchOp>(op))

@@ -54,6 +54,12 @@ private:
     llvm::SmallVector<mlir::Operation *> calls;
   };
   llvm::SmallVector<Piece> cut() const;
+  /// Where a buffer lies without its arena: "4096", "4096 + turn * 512", "at.weight".
+  struct Offset {
+    std::string arena, text;
+    bool perSlot = false;
+  };
+  Offset offsetOf(mlir::Value buffer) const;
   void numberMoves();
   void emitStruct(llvm::raw_ostream &os);
   llvm::LogicalResult emitPiece(llvm::raw_ostream &os, const Piece &piece, llvm::StringRef name);
@@ -72,7 +78,9 @@ private:
   std::string checkedList(mlir::ValueRange buffers);
 
   // Statements.
+  llvm::LogicalResult emitCalls(llvm::ArrayRef<mlir::Operation *> calls);
   llvm::LogicalResult emitOp(mlir::Operation *op);
+  llvm::LogicalResult emitRepeat(rank::RepeatOp op);
   void emitGemm(rank::GemmOp op);
   void emitLaunch(rank::LaunchOp op);
   void emitStart(rank::StartOp op);

@@ -50,16 +50,16 @@ public:
   CheckPlacer(rank::ProgramOp program, dist::MeshOp mesh) : program(program), mesh(mesh) {}
 
   void runOn(rank::FuncOp func) {
-    for (Operation &op : llvm::make_early_inc_range(func.getBlock())) {
+    func.getBody().walk([&](Operation *op) {
       if (auto start = dyn_cast<rank::StartOp>(op)) {
         if (dist::factsOf(start.getExchange()).combines)
           checkExchange(start);
-      } else if (!rank::writtenBuffers(&op).empty()) {
+      } else if (!rank::writtenBuffers(op).empty()) {
         OpBuilder builder(func->getContext());
-        builder.setInsertionPointAfter(&op);
-        add(builder, &op, rank::writtenBuffers(&op), rank::readBuffers(&op));
+        builder.setInsertionPointAfter(op);
+        add(builder, op, rank::writtenBuffers(op), rank::readBuffers(op));
       }
-    }
+    });
   }
 
 private:

@@ -67,7 +67,7 @@ void join(MutableArrayRef<Reduction> run) {
   int64_t begin = run.front().begin(), count = (run.back().end() - begin) / type.getElementBytes();
   auto place = rank::AtOp::create(builder, kept.place.getLoc(),
                                   rank::BufferType::get(type.getContext(), {count}, type.getElementType(), {}),
-                                  kept.place.getArenaAttr(), builder.getI64IntegerAttr(begin), UnitAttr());
+                                  kept.place.getArena(), begin, /*per_slot=*/false);
   kept.start.getSourcesMutable().assign(ValueRange(place.getResult()));
   kept.start.setCount(count);
   std::string cause = (run.front().row.getCause() + " to " + run.back().row.getCause()).str();

@@ -22,7 +22,7 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
     for (const std::string &name : ops)
       names.insert("hyc." + name);
     if (names.empty())
-      names = {"hyc.softmax", "hyc.scan"};
+      names = {"hyc.softmax"};
     SmallVector<DecomposableOpInterface> composites;
     auto find = [&] {
       composites.clear();

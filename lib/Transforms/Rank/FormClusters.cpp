@@ -556,8 +556,10 @@ void splitLongExtremum(ReduceOp reduce) {
 
 struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
   void runOnOperation() override {
-    for (auto func : getOperation().getOps<FuncOp>())
+    for (auto func : getOperation().getOps<FuncOp>()) {
+      func.walk([&](ScanOp scan) { runOnBlock(scan.getStep()); });
       runOnBlock(func.getBody().front());
+    }
   }
 
   void runOnBlock(Block &block) {

@@ -96,6 +96,13 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
   auto type = cast<rank::BufferType>(buffer.getType());
   if (type.isDense())
     return buffer;
+  // Once, and not in every step.
+  if (Value outside = scanStep.invariants.lookup(tensor)) {
+    OpBuilder::InsertionGuard guard(builder);
+    if (scanStep.repeat)
+      builder.setInsertionPoint(scanStep.repeat);
+    return buffers[tensor] = denseBufferOf(outside);
+  }
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
   Value dense = allocate(type, kActivations, tensor.getLoc(), id);
   copy(dense, buffer, id);
@@ -187,8 +194,8 @@ Value FunctionLowering::placeIn(ConcatOp concat, unsigned part) {
   return view(whole, before * strides[concat.getDim()], wholeType.withLayout(shape, strides));
 }
 
-/// Of several uses one may be a concatenation, as a step's state is the next step's and a part of all states: the
-/// others then read it there, if its elements follow one another. Not where a use has claims of its own on where it
+/// Of several uses one may be a concatenation, or what a step of a scan gives: the others then read it there, if its
+/// elements follow one another. Not where a use has claims of its own on where it
 /// lies.
 Value FunctionLowering::placeBesideOtherUses(Value tensor) {
   if (llvm::any_of(tensor.getUsers(), [](Operation *user) {
@@ -199,6 +206,8 @@ Value FunctionLowering::placeBesideOtherUses(Value tensor) {
     Value place;
     if (auto concat = dyn_cast<ConcatOp>(use.getOwner()); concat && concat.getDim() == 0)
       place = placeIn(concat, use.getOperandNumber());
+    else if (isa<YieldOp>(use.getOwner()))
+      place = scanStep.places.lookup(tensor);
     else if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner()))
       place = placeBesideOtherUses(reshape.getResult());
     if (place)
@@ -220,6 +229,9 @@ FunctionLowering::Destination FunctionLowering::destinationOf(Value tensor, Layo
     if (auto concat = dyn_cast<ConcatOp>(use.getOwner())) {
       if (Value part = placeIn(concat, use.getOperandNumber()); accept(part))
         return {part};
+    } else if (isa<YieldOp>(use.getOwner())) {
+      if (Value place = scanStep.places.lookup(tensor); accept(place))
+        return {place};
     } else if (auto reshape = dyn_cast<ReshapeOp>(use.getOwner())) {
       Value final = destinationOf(reshape.getResult(), Layout::Strided).buffer;
       if (Value part = reshapeView(final, type.getShape()); accept(part))
@@ -321,6 +333,8 @@ static IndexUse indexUseOf(Value ids) {
     IndexUse one;
     if (keepsNumbers(use.getOwner()))
       one = indexUseOf(use.getOwner()->getResult(0));
+    else if (auto scan = dyn_cast<ScanOp>(use.getOwner()))
+      one = indexUseOf(scan.getStep().getArgument(use.getOperandNumber()));
     else if (auto indexUse = LoweringTable::get().find(use.getOwner()).indexUse)
       one = indexUse(use);
     all.bound = std::min(all.bound, one.bound);
@@ -336,9 +350,14 @@ static IndexUse indexUseOf(Value ids) {
 /// Whether numbers are known to be below `bound`, or are a label that is not counted: those of an input, whose bound is
 /// the least of all that use it, of a constant, of an order, and what was checked when it was saved.
 static bool areBounded(FuncOp function, Value numbers, int64_t bound, std::optional<int64_t> uncounted) {
-  if (auto argument = dyn_cast<BlockArgument>(numbers))
+  if (auto argument = dyn_cast<BlockArgument>(numbers)) {
+    // Nobody knows what a scan carries on.
+    if (auto scan = dyn_cast<ScanOp>(argument.getOwner()->getParentOp()))
+      return argument.getArgNumber() >= scan.countCarried() &&
+             areBounded(function, scan->getOperand(argument.getArgNumber()), bound, uncounted);
     return function.getArgAttr(argument.getArgNumber(), "hyc.input") ||
            function.getArgAttr(argument.getArgNumber(), "hyc.saved");
+  }
   Operation *op = numbers.getDefiningOp();
   if (keepsNumbers(op))
     return llvm::all_of(op->getOperands(),
@@ -504,6 +523,7 @@ LoweringTable::LoweringTable() {
   addNormLowerings(*this);
   addWindowLowerings(*this);
   addIndexLowerings(*this);
+  addLoopLowerings(*this);
   addExchangeLowerings(*this);
   addMoveLowerings(*this);
 }

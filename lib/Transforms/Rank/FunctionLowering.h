@@ -113,6 +113,9 @@ private:
   void lowerNormGradient(OpT op, llvm::StringRef kernel,
                          llvm::function_ref<rank::BufferType(rank::BufferType)> workspaceOf);
 
+  // Loops.
+  friend class ScanLowering;
+
   // Moves.
   /// The ticket of a move.
   mlir::Value startMove(mlir::Operation *op, llvm::StringRef kind, llvm::StringRef state, mlir::Value destination,
@@ -165,6 +168,13 @@ private:
   };
   llvm::DenseMap<mlir::Value, MemberParts> received; // by what is pending
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
+  /// Of the step of a scan that is being lowered: where what it gives has to lie, what its invariant arguments are
+  /// outside, and the op that repeats it, if it is one of many.
+  struct ScanStep {
+    llvm::DenseMap<mlir::Value, mlir::Value> places, invariants;
+    rank::RepeatOp repeat;
+  };
+  ScanStep scanStep;
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;
 };
 
@@ -208,6 +218,7 @@ void addShapeLowerings(LoweringTable &table);
 void addProductLowerings(LoweringTable &table);
 void addCompositeLowerings(LoweringTable &table);
 void addExpertLowerings(LoweringTable &table);
+void addLoopLowerings(LoweringTable &table);
 void addNormLowerings(LoweringTable &table);
 void addWindowLowerings(LoweringTable &table);
 void addIndexLowerings(LoweringTable &table);

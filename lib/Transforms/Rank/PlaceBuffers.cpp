@@ -20,7 +20,7 @@ using namespace hyc;
 
 namespace {
 
-/// First and last position of the ops of a block that use a buffer.
+/// First and last position of the ops of a function that use a buffer.
 struct Span {
   int64_t first = INT64_MAX, last = -1;
   bool empty() const { return last < 0; }
@@ -30,20 +30,44 @@ struct Span {
   }
 };
 
-/// Through views, and from the start of a collective or a move to its wait.
-void addUses(Value buffer, const DenseMap<Operation *, int64_t> &positions, Span &span) {
-  for (Operation *user : buffer.getUsers()) {
-    if (auto view = dyn_cast<rank::ViewOp>(user)) {
-      addUses(view.getResult(), positions, span);
-      continue;
-    }
-    span.add(positions.lookup(user));
-    for (Value result : user->getResults())
-      if (isa<rank::TicketType>(result.getType()))
-        for (Operation *wait : result.getUsers())
-          span.add(positions.lookup(wait));
+/// Places of a function's ops in the order in which they run; those that are repeated count once, and come before the
+/// op that repeats them.
+class Positions {
+public:
+  void read(rank::FuncOp func, SmallVectorImpl<Operation *> &ops) {
+    func.getBody().walk([&](Operation *op) {
+      positions.try_emplace(op, static_cast<int64_t>(ops.size()));
+      ops.push_back(op);
+    });
   }
-}
+  int64_t of(Operation *op) const { return positions.lookup(op); }
+
+  /// How long a buffer is in use that lies in `block` or is placed from there: through views, from the start of a
+  /// collective or a move to its wait, and through all turns where it outlives one.
+  void addUses(Value buffer, Block *block, Span &span) const {
+    for (Operation *user : buffer.getUsers()) {
+      if (isa<rank::ViewOp, rank::TurnOp>(user)) {
+        addUses(user->getResult(0), block, span);
+        continue;
+      }
+      addUse(user, block, span);
+      for (Value result : user->getResults())
+        if (isa<rank::TicketType>(result.getType()))
+          for (Operation *wait : result.getUsers())
+            addUse(wait, block, span);
+    }
+  }
+
+private:
+  void addUse(Operation *user, Block *block, Span &span) const {
+    Operation *whole = block->findAncestorOpInBlock(*user);
+    span.add(of(whole));
+    if (auto repeat = dyn_cast<rank::RepeatOp>(whole); repeat && !repeat.getBlock().empty())
+      span.add(of(&repeat.getBlock().front()));
+  }
+
+  DenseMap<Operation *, int64_t> positions;
+};
 
 /// Everything that happens to one record: where functions use it, and in which transfers it takes part.
 struct RecordUses {
@@ -101,6 +125,8 @@ private:
   void placeWorkspace(int64_t threads);
   void poisonAfter(int64_t function, int64_t position, Value buffer);
   void poisonRecords();
+  void placeSymbol(rank::AddressOp address);
+  void placePart(Operation *op);
   void rewriteAddresses();
   FlatSymbolRefAttr name(Operation *symbol) { return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol)); }
 
@@ -158,8 +184,7 @@ AccountedInstruction accountInstruction(dist::InstructionAttr instruction, rank:
 
 AccountedFunction describeFunction(rank::FuncOp func) {
   AccountedFunction result{func.getSymName().str(), {}};
-  for (Operation &op : func.getBlock())
-    result.ops.push_back(describeCall(op));
+  func.getBody().walk([&](Operation *op) { result.ops.push_back(describeCall(*op)); });
   return result;
 }
 
@@ -178,16 +203,12 @@ void ProgramPlacer::readFunctions() {
     functions.push_back(func);
     isForward.push_back(program.isForward(index));
     account.functions.push_back(describeFunction(func));
-    DenseMap<Operation *, int64_t> positions;
-    ops.emplace_back();
-    for (Operation &op : func.getBlock()) {
-      positions.try_emplace(&op, positions.size());
-      ops.back().push_back(&op);
-    }
-    for (Operation &op : func.getBlock()) {
+    Positions positions;
+    positions.read(func, ops.emplace_back());
+    for (Operation *op : ops.back()) {
       if (auto alloc = dyn_cast<rank::AllocOp>(op)) {
         Span span;
-        addUses(alloc.getResult(), positions, span);
+        positions.addUses(alloc.getResult(), op->getBlock(), span);
         ArenaItem item;
         item.bytes = alloc.getResult().getType().getFootprint();
         if (alloc->hasAttr(rank::kWholeBlocks)) {
@@ -195,12 +216,12 @@ void ProgramPlacer::readFunctions() {
           item.alignment = rank::kBlockBytes;
         }
         item.function = index;
-        item.first = span.empty() ? positions[&op] : span.first;
-        item.last = span.empty() ? positions[&op] : span.last;
+        item.first = span.empty() ? positions.of(op) : span.first;
+        item.last = span.empty() ? positions.of(op) : span.last;
         temporaries.push_back({alloc, alloc.getArenaAttr().getAttr(), item});
       } else if (auto address = dyn_cast<rank::AddressOp>(op)) {
         if (auto record = records.find(address.getSymbolAttr().getAttr()); record != records.end())
-          addUses(address.getResult(), positions, record->second.first.inFunction[index]);
+          positions.addUses(address.getResult(), op->getBlock(), record->second.first.inFunction[index]);
       }
     }
   }
@@ -228,7 +249,7 @@ void ProgramPlacer::runFunction(int64_t index, int64_t slot) {
       useRecord(uses, item, slot, now + span.first, now + span.last,
                 !uses.isReceived() && (isForward[index] || !inForward));
   }
-  now += std::distance(functions[index].getBlock().begin(), functions[index].getBlock().end()) + 1;
+  now += static_cast<int64_t>(ops[index].size()) + 1;
 }
 
 /// Executes one entry after the other, each once, noting when functions run and when records are alive: an entry needs
@@ -415,8 +436,8 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
     OpBuilder at(alloc);
     // Reduce and apply have no slot: they count as slot 0, whose base is 0.
     bool perSlot = item.perSlot && program.isOfMicroBatch(item.function);
-    auto place = rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), name(arena),
-                                    at.getI64IntegerAttr(item.offset), perSlot ? at.getUnitAttr() : UnitAttr());
+    auto place =
+        rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), arena.getSymName(), item.offset, perSlot);
     if (Attribute id = alloc->getAttr("id"))
       place->setAttr("id", id);
     bool isUsed = !alloc->use_empty();
@@ -439,9 +460,9 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
 void ProgramPlacer::placeWorkspace(int64_t threads) {
   ArenaAccount accounted;
   accounted.name = "workspace";
-  for (auto [index, func] : llvm::enumerate(functions))
-    for (auto [position, op] : llvm::enumerate(func.getBlock())) {
-      int64_t bytes = workspaceBytes(&op, threads);
+  for (auto [index, calls] : llvm::enumerate(ops))
+    for (auto [position, op] : llvm::enumerate(calls)) {
+      int64_t bytes = workspaceBytes(op, threads);
       if (bytes == 0)
         continue;
       AccountedTensor tensor{TensorKind::Temporary,
@@ -496,33 +517,46 @@ void ProgramPlacer::poisonRecords() {
   }
 }
 
-/// rank.address and rank.view become rank.at: one op an address.
+void ProgramPlacer::placeSymbol(rank::AddressOp address) {
+  SymbolPlace known = places.lookup(address.getSymbolAttr().getAttr());
+  OpBuilder builder(address);
+  auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena.getValue(),
+                                  known.offset, known.perSlot);
+  place->setAttr("id", address.getSymbolAttr().getAttr());
+  address.replaceAllUsesWith(place.getResult());
+  address.erase();
+}
+
+/// Of a view or a turn's part, whose source has its place.
+void ProgramPlacer::placePart(Operation *op) {
+  auto source = op->getOperand(0).getDefiningOp<rank::AtOp>();
+  auto type = cast<rank::BufferType>(op->getResult(0).getType());
+  auto turn = dyn_cast<rank::TurnOp>(op);
+  int64_t offset = turn ? turn.getOffset() : cast<rank::ViewOp>(op).getOffset(), bytes = type.getElementBytes();
+  int64_t step = turn ? static_cast<int64_t>(turn.getStep()) * bytes : source.getStep();
+  OpBuilder builder(op);
+  auto place = rank::AtOp::create(builder, op->getLoc(), type, source.getArena(), source.getOffset() + offset * bytes,
+                                  source.getPerSlot(), step, turn ? turn.getPeriod() : source.getPeriod());
+  if (Attribute id = source->getAttr("id"))
+    place->setAttr("id", id);
+  op->getResult(0).replaceAllUsesWith(place.getResult());
+  op->erase();
+}
+
+/// rank.address, rank.turn and rank.view become rank.at: one op an address.
 void ProgramPlacer::rewriteAddresses() {
   for (rank::FuncOp func : functions) {
-    for (auto address : llvm::make_early_inc_range(func.getBlock().getOps<rank::AddressOp>())) {
-      SymbolPlace known = places.lookup(address.getSymbolAttr().getAttr());
-      OpBuilder builder(address);
-      auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena,
-                                      builder.getI64IntegerAttr(known.offset),
-                                      known.perSlot ? builder.getUnitAttr() : UnitAttr());
-      place->setAttr("id", address.getSymbolAttr().getAttr());
-      address.replaceAllUsesWith(place.getResult());
-      address.erase();
-    }
-    for (auto view : llvm::make_early_inc_range(func.getBlock().getOps<rank::ViewOp>())) {
-      auto source = view.getSource().getDefiningOp<rank::AtOp>();
-      OpBuilder builder(view);
-      int64_t offset = source.getOffset() + view.getOffset() * source.getResult().getType().getElementBytes();
-      auto place = rank::AtOp::create(builder, view.getLoc(), view.getResult().getType(), source.getArenaAttr(),
-                                      builder.getI64IntegerAttr(offset), source.getPerSlotAttr());
-      if (Attribute id = source->getAttr("id"))
-        place->setAttr("id", id);
-      view.replaceAllUsesWith(place.getResult());
-      view.erase();
-    }
-    for (auto place : llvm::make_early_inc_range(func.getBlock().getOps<rank::AtOp>()))
+    // In order: what a part is of has its place by then.
+    func.getBody().walk([&](Operation *op) {
+      if (auto address = dyn_cast<rank::AddressOp>(op))
+        placeSymbol(address);
+      else if (isa<rank::ViewOp, rank::TurnOp>(op))
+        placePart(op);
+    });
+    func.getBody().walk([](rank::AtOp place) {
       if (place->use_empty())
         place.erase();
+    });
   }
 }
 

@@ -13,14 +13,16 @@ using namespace hyc;
 
 namespace {
 
-/// The last call that uses a buffer, views of it included. A started collective uses it until its wait.
+/// The last call of the block in which a buffer is made that uses it, views of it included. A started collective uses
+/// it until its wait, what is repeated until all turns are over.
 Operation *lastUse(Value buffer) {
   Operation *last = nullptr;
   SmallVector<Value> values{buffer};
   while (!values.empty())
     for (Operation *user : values.pop_back_val().getUsers()) {
-      if (!last || last->isBeforeInBlock(user))
-        last = user;
+      Operation *call = buffer.getParentBlock()->findAncestorOpInBlock(*user);
+      if (!last || last->isBeforeInBlock(call))
+        last = call;
       for (Value result : user->getResults())
         if (isa<rank::BufferType, rank::TicketType>(result.getType()))
           values.push_back(result);
@@ -59,8 +61,7 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
         addresses.clear();
         for (auto address : func.getBlock().getOps<rank::AddressOp>())
           addresses[address.getSymbolAttr().getAttr()].push_back(address);
-        for (Operation &call : llvm::make_early_inc_range(func.getBlock()))
-          runOnCall(&call);
+        func.getBody().walk([&](Operation *call) { runOnCall(call); });
       }
     }
   }
@@ -77,7 +78,9 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     for (auto [outIndex, inIndex] : inPlacePairs(call)) {
       Value out = rank::writtenBuffers(call)[outIndex], in = rank::readBuffers(call)[inIndex];
       auto made = out.getDefiningOp<rank::AllocOp>();
-      if (!made || out.getType() != in.getType() || isReadElsewhere(in, call) || !diesAt(in, made, call) ||
+      // What is made before the turns, or lives on after one, is not a call's to give away in one.
+      bool isOfBlock = made && made->getBlock() == call->getBlock() && in.getParentBlock() == call->getBlock();
+      if (!isOfBlock || out.getType() != in.getType() || isReadElsewhere(in, call) || !diesAt(in, made, call) ||
           !isFirstUse(out, call))
         continue;
       made.replaceAllUsesWith(in);
@@ -98,7 +101,10 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
   }
 
   bool isFirstUse(Value out, Operation *call) {
-    return llvm::all_of(out.getUsers(), [&](Operation *user) { return !user->isBeforeInBlock(call); });
+    return llvm::all_of(out.getUsers(), [&](Operation *user) {
+      Operation *other = call->getBlock()->findAncestorOpInBlock(*user);
+      return other && !other->isBeforeInBlock(call);
+    });
   }
 
   /// Of any virtual stage and entry.

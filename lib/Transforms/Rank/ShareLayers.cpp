@@ -125,8 +125,8 @@ void LayerSharer::readCalls() {
     }
   for (Operation *call : calls) {
     int64_t fresh = static_cast<int64_t>(numbers.size());
-    // What is shared already is like nothing else.
-    keys.push_back(isa<rank::InvokeOp>(call)
+    // What is shared already is like nothing else, and what is repeated is kept apart.
+    keys.push_back(isa<rank::InvokeOp, rank::RepeatOp>(call)
                        ? -1 - static_cast<int64_t>(keys.size())
                        : numbers.try_emplace(likenessOf(call, positions, id), fresh).first->second);
   }

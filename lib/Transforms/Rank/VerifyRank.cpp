@@ -36,7 +36,7 @@ LogicalResult verifyUseOfFile(rank::AtOp place) {
 struct VerifyRank : hyc::impl::VerifyRankBase<VerifyRank> {
   void runOnOperation() override {
     WalkResult result = getOperation().walk([](Operation *op) -> WalkResult {
-      if (isa<rank::AllocOp, rank::AddressOp, rank::ViewOp>(op))
+      if (isa<rank::AllocOp, rank::AddressOp, rank::TurnOp, rank::ViewOp>(op))
         return op->emitOpError("has no address yet; expected hyc-place-buffers to have run"), WalkResult::interrupt();
       if (isa_and_nonnull<HycDialect>(op->getDialect()) || isa<rank::ClusterOp, rank::LinearOp>(op))
         return op->emitOpError("computes on tensors; expected hyc-lower-to-rank to have run"), WalkResult::interrupt();

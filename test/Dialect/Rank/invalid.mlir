@@ -249,3 +249,64 @@ rank.program @p stage 0 slots 1 {
     rank.gemm %0 = %1, %1 {m = -2 : i64, n = 2 : i64, k = 2 : i64, lda = 2 : i64, ldb = 2 : i64, ldc = 2 : i64} : !rank.buffer<2x2xf32>, !rank.buffer<2x2xf32>, !rank.buffer<2x2xf32>
   }
 }
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{[repeat.times] is made 0 times, expected 1 at least}}
+    rank.repeat 0 {
+      %0 = rank.at @a 0 : <4xf32>
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{[repeat.body] holds rank.repeat, expected addresses, kernels and checks}}
+    rank.repeat 2 {
+      rank.repeat 2 {
+        %0 = rank.at @a 0 : <4xf32>
+      }
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    rank.repeat 5 {
+      // expected-error @+1 {{[at.bounds] takes bytes 64 to 80 of @a, which has 64}}
+      %0 = rank.at @a 0 step 16 : <4xf32>
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    // expected-error @+1 {{[at.turn] has step 16 and period 0, expected none outside a rank.repeat}}
+    %0 = rank.at @a 0 step 16 : <4xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4x4xf32>
+    rank.repeat 4 {
+      // expected-error @+1 {{[turn.bounds] takes elements -4 to 12 of 16}}
+      %1 = rank.turn %0 + 8 step -4 : <4x4xf32> to <4xf32>
+    }
+  }
+}

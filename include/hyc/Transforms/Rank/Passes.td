@@ -31,6 +31,26 @@ def DecomposeComposites : Pass<"hyc-decompose-composites", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::HycDialect"];
 }
 
+def HoistInvariants : Pass<"hyc-hoist-invariants", "::mlir::ModuleOp"> {
+  let summary = "Computes once, before a hyc.scan, what is the same in all of its steps";
+  let description = [{
+    ```mlir
+    %last = hyc.scan 16 init(%h) with(%w) : … {
+    ^bb0(%state: tensor<2x4xf32>, %weight: tensor<4x4xf32>):
+      %0 = hyc.tanh %weight : tensor<4x4xf32>
+      …
+    ```
+    becomes
+    ```mlir
+    %0 = hyc.tanh %w : tensor<4x4xf32>
+    %last = hyc.scan 16 init(%h) with(%w, %0) : … {
+    ```
+    Broadcasts, counted numbers and splat constants stay: clusters make them out of nothing.
+  }];
+  let statistics = [Statistic<"hoisted", "hoisted", "ops computed before the steps">];
+  let dependentDialects = ["::hyc::HycDialect"];
+}
+
 def FuseBias : Pass<"hyc-fuse-bias", "::mlir::ModuleOp"> {
   let summary = "Adds a bias where the matrix product is written";
   let description = [{

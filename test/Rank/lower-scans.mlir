@@ -1,0 +1,67 @@
+// A scan is its first step and a loop of all others: what is carried and stacked lies in the stack, where the next step reads
+// it; what is only carried lies in two places in turn; temporaries of a step are placed once. What no step changes is computed
+// before.
+// RUN: hyc-opt %s --hyc-hoist-invariants | FileCheck %s --check-prefix=HOIST
+// RUN: hyc-opt %s --hyc-hoist-invariants --hyc-fuse-bias --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s --check-prefix=LOWER
+// RUN: hyc-opt %s --hyc-hoist-invariants --hyc-fuse-bias --hyc-form-clusters --hyc-lower-to-rank --hyc-reuse-operands --hyc-place-buffers | FileCheck %s --check-prefix=PLACE
+
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
+hyc.param @w : tensor<4x4xf32> from #hyc.fill<1.0 : f64>
+hyc.state @y role "output" : tensor<8x2x4xf32> from #hyc.fill<0.0 : f64>
+hyc.state @z role "output" : tensor<2x4xf32> from #hyc.fill<0.0 : f64>
+
+// The weight's tanh leaves the step, the broadcast of a constant does not.
+// HOIST-LABEL: hyc.func @forward.0
+// HOIST: %[[TANH:.*]] = hyc.tanh %{{.*}} {id = "t"} : tensor<4x4xf32>
+// HOIST: hyc.scan 8 reverse init({{.*}}) over({{.*}}) with(%{{.*}}, %[[TANH]])
+// HOIST-NOT: hyc.tanh {{.*}}4x4xf32
+// HOIST: hyc.broadcast
+// HOIST: hyc.einsum
+
+// LOWER-LABEL: rank.func @forward()
+// Eight elements of what is stacked, two of what is only carried.
+// LOWER-DAG: %[[STACK:.*]] = rank.alloc @activations {{.*}} : <8x2x4xf32>
+// LOWER-DAG: %[[PAIR:.*]] = rank.alloc @activations {{.*}} : <2x2x4xf32>
+// The first step is the last element: it goes in reverse.
+// LOWER-DAG: rank.view %[[STACK]] + 56 : <8x2x4xf32> to <2x4xf32>
+// LOWER: rank.repeat 7 attributes {id = "scan"} {
+// LOWER-DAG: rank.turn %[[STACK]] + 56 step -8 : <8x2x4xf32> to <2x4xf32>
+// LOWER-DAG: rank.turn %[[PAIR]] + 0 step 8 period 2 : <2x2x4xf32> to <2x4xf32>
+// LOWER-DAG: rank.turn %{{.*}} + 48 step -8 : <8x2x4xf32> to <2x4xf32>
+// LOWER-DAG: rank.turn %[[STACK]] + 48 step -8 : <8x2x4xf32> to <2x4xf32>
+// LOWER-DAG: rank.turn %[[PAIR]] + 8 step -8 period 2 : <2x2x4xf32> to <2x4xf32>
+// LOWER: rank.gemm
+// LOWER-NOT: strided_copy
+// LOWER: }
+// After eight steps the second of the pair is the last.
+// LOWER: rank.view %[[PAIR]] + 8 : <2x2x4xf32> to <2x4xf32>
+
+// PLACE-LABEL: rank.func @forward()
+// PLACE: rank.repeat 7
+// PLACE-DAG: rank.at @activations {{[0-9]+}} step -32 {{.*}}: <2x4xf32>
+// PLACE-DAG: rank.at @activations {{[0-9]+}} step 32 period 2 {{.*}}: <2x4xf32>
+// PLACE-NOT: rank.turn
+// PLACE: }
+hyc.func @forward.0(%x: tensor<8x2x4xf32> {hyc.input = "x"}) attributes {dist.stage = 0 : i64} {
+  %w = hyc.read @w : tensor<4x4xf32>
+  %zero = hyc.constant {id = "zero"} dense<0.0> : tensor<2x4xf32>
+  %last, %sum, %all = hyc.scan 8 reverse init(%zero, %zero) over(%x) with(%w) attributes {id = "scan"} : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<8x2x4xf32>, tensor<4x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>, tensor<8x2x4xf32>) {
+  ^bb0(%h: tensor<2x4xf32>, %s: tensor<2x4xf32>, %e: tensor<2x4xf32>, %weight: tensor<4x4xf32>):
+    %t = hyc.tanh %weight {id = "t"} : tensor<4x4xf32>
+    %one = hyc.constant {id = "one"} dense<1.0> : tensor<4xf32>
+    %ones = hyc.broadcast %one [1] {id = "ones"} : (tensor<4xf32>) -> tensor<2x4xf32>
+    %p = hyc.einsum "mk,kn->mn" %h, %t {id = "p"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %q = hyc.add %p, %e {id = "q"} : tensor<2x4xf32>
+    %r = hyc.add %q, %ones {id = "r"} : tensor<2x4xf32>
+    %next = hyc.tanh %r {id = "next"} : tensor<2x4xf32>
+    %total = hyc.add %s, %next {id = "total"} : tensor<2x4xf32>
+    hyc.yield %next, %total, %next : tensor<2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>
+  }
+  hyc.write %all into @y : tensor<8x2x4xf32>
+  hyc.write %sum into @z : tensor<2x4xf32>
+  hyc.return
+}
+hyc.func @backward.0() attributes {dist.stage = 0 : i64} { hyc.return }
+hyc.func @reduce.0() attributes {dist.stage = 0 : i64} { hyc.return }
+hyc.func @apply.0() attributes {dist.stage = 0 : i64} { hyc.return }
+dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>]
