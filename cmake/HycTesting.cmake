@@ -10,7 +10,7 @@ function(add_hyc_lit_suite name folder)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   configure_file(${CMAKE_CURRENT_SOURCE_DIR}/lit.site.cfg.py.in ${CMAKE_CURRENT_BINARY_DIR}/lit.site.cfg.py @ONLY)
   add_test(NAME ${name} COMMAND ${HYC_LIT} -sv ${CMAKE_CURRENT_BINARY_DIR}/${folder})
-  set_tests_properties(${name} PROPERTIES LABELS quick)
+  set_tests_properties(${name} PROPERTIES LABELS quick COST 90)
   add_custom_target(check-hyc-${name} COMMAND ${HYC_LIT} -sv ${CMAKE_CURRENT_BINARY_DIR}/${folder}
                     DEPENDS ${ARG_DEPENDS} USES_TERMINAL)
 endfunction()

@@ -63,3 +63,28 @@ hyc.func @train(%n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>)
   %m = hyc.neg %n : tensor<i64>
   hyc.return %loss, %m : tensor<f32>, tensor<i64>
 }
+
+// -----
+
+// Nothing of a scan goes back where its step does not use what trains.
+
+// CHECK-LABEL: hyc.func @microbatch
+// CHECK: hyc.scan 8 over
+// CHECK-NOT: hyc.scan
+hyc.param @w : tensor<4xf32> from #hyc.fill<0.5> frozen
+hyc.param @b : tensor<4xf32> from #hyc.fill<0.5>
+hyc.param @c : tensor<8x4xf32> from #hyc.fill<0.5>
+hyc.func @train(%x: tensor<8x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<4xf32>
+  %b = hyc.read @b : tensor<4xf32>
+  %all = hyc.scan 8 over(%x) with(%w, %b) attributes {id = "scan"} : (tensor<8x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<8x4xf32> {
+  ^bb0(%each: tensor<4xf32>, %by: tensor<4xf32>, %unused: tensor<4xf32>):
+    %0 = hyc.mul %each, %by {id = "scaled"} : tensor<4xf32>
+    hyc.yield %0 : tensor<4xf32>
+  }
+  %c = hyc.read @c : tensor<8x4xf32>
+  %y = hyc.mul %all, %c {id = "y"} : tensor<8x4xf32>
+  %loss = hyc.reduce sum %y [0, 1] {id = "loss"} : (tensor<8x4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %loss, %m : tensor<f32>, tensor<i64>
+}

@@ -133,6 +133,41 @@ GraphValue GraphText::reduce(const std::string &kind, const GraphValue &x, const
   return apply("hyc.reduce", kind + " $0 [" + list + "]", {x}, shape);
 }
 
+std::vector<GraphValue> GraphText::beginScan(const std::vector<GraphValue> &init,
+                                             const std::vector<GraphValue> &sequences,
+                                             const std::vector<GraphValue> &invariants) {
+  scan = {body, init, sequences, invariants, ""};
+  body.clear();
+  std::vector<GraphValue> step;
+  for (const std::vector<GraphValue> *values : {&init, &sequences, &invariants})
+    for (const GraphValue &value : *values) {
+      step.push_back({nextName(), value.shape, value.element});
+      if (values == &sequences)
+        step.back().shape.erase(step.back().shape.begin());
+    }
+  scan.step = join(step, [](const GraphValue &value) { return value.name + ": " + value.type(); });
+  return step;
+}
+
+std::vector<GraphValue> GraphText::endScan(bool isReverse, const std::vector<GraphValue> &yielded) {
+  const int64_t steps = scan.sequences.front().shape.front();
+  std::vector<GraphValue> results, operands = scan.init;
+  for (size_t index = 0; index < yielded.size(); ++index) {
+    results.push_back({nextName(), yielded[index].shape, yielded[index].element});
+    if (index >= scan.init.size())
+      results.back().shape.insert(results.back().shape.begin(), steps);
+  }
+  operands.insert(operands.end(), scan.sequences.begin(), scan.sequences.end());
+  operands.insert(operands.end(), scan.invariants.begin(), scan.invariants.end());
+  body = scan.before + "  " + join(results, identifier) + " = hyc.scan " + std::to_string(steps) +
+         (isReverse ? " reverse" : "") + " init(" + join(scan.init, identifier) + ") over(" +
+         join(scan.sequences, identifier) + ") with(" + join(scan.invariants, identifier) + ") attributes" +
+         nextId("hyc.scan") + ": (" + join(operands, typeOf) + ") -> (" + join(results, typeOf) + ") {\n  ^bb0(" +
+         scan.step + "):\n" + body + "  hyc.yield " + join(yielded, identifier) + " : " + join(yielded, typeOf) +
+         "\n  }\n";
+  return results;
+}
+
 std::string GraphText::finish(const std::vector<GraphValue> &results) const {
   return symbols + "hyc.func @train(" + arguments + ") -> (" + join(results, typeOf) + ") {\n" + body +
          "  hyc.return " + join(results, identifier) + " : " + join(results, typeOf) + "\n}\n";

@@ -48,6 +48,13 @@ public:
   GraphValue broadcast(const GraphValue &x, const std::string &dims, const Shape &shape);
   GraphValue reduce(const std::string &kind, const GraphValue &x, const std::vector<int64_t> &dims);
 
+  /// A hyc.scan: from here to endScan ops belong to its step, which takes the carried values, an element of each
+  /// sequence and the invariants. Returns these.
+  std::vector<GraphValue> beginScan(const std::vector<GraphValue> &init, const std::vector<GraphValue> &sequences,
+                                    const std::vector<GraphValue> &invariants);
+  /// `yielded`: what a step carries on, then what is stacked. Returns what the last carries on, then the stacks.
+  std::vector<GraphValue> endScan(bool isReverse, const std::vector<GraphValue> &yielded);
+
   /// The whole module: @train returns `results`.
   std::string finish(const std::vector<GraphValue> &results) const;
 
@@ -55,7 +62,14 @@ private:
   std::string nextId(const std::string &op);
   std::string nextName() { return "%v" + std::to_string(numValues++); }
 
+  struct Scan {
+    std::string before; ///< the body until it begins
+    std::vector<GraphValue> init, sequences, invariants;
+    std::string step; ///< the arguments of a step
+  };
+
   std::string scope, symbols, arguments, body;
+  Scan scan; ///< that is being written
   int numValues = 0, numIds = 0;
 };
 

@@ -75,6 +75,7 @@ private:
   GraphValue running();
   GraphValue multiplied();
   GraphValue grouped();
+  GraphValue recurrent();
 
   void makeInputs();
   void makeBlock(int64_t index);
@@ -402,6 +403,41 @@ GraphValue Generator::multiplied() {
   return text.same("hyc.add", {x, text.broadcast(product, "[0, 2]", x.shape)});
 }
 
+/// A recurrence over the sequence, in either direction. What a step carries on and what it gives is any of what it
+/// knows and computes: a new value, one that it was given, the same twice, or what another value was carried as.
+GraphValue Generator::recurrent() {
+  GraphValue x = take();
+  const int64_t width = x.shape[2], carried = 1 + below(3), stacked = 1 + below(2);
+  GraphValue over = text.apply("hyc.transpose", "$0 [1, 0, 2]", {x}, {sequence, options.samples, width});
+  std::vector<GraphValue> init;
+  for (int64_t i = 0; i < carried; ++i)
+    init.push_back(chance(50) ? text.constant(0, {options.samples, width})
+                              : text.scaled(text.reduce("sum", x, {1}), 0.2));
+  GraphValue bias = parameter("recurrence.bias", {width}, 0, 0.3);
+  std::vector<GraphValue> known =
+      text.beginScan(init, {over}, {weight("recurrence.weight", {width, width}, width), bias});
+  GraphValue offset = known.back(), matrix = *(known.end() - 2);
+  known.resize(known.size() - 2);
+  GraphValue element = known.back();
+  if (chance(40))
+    matrix = text.same("hyc.tanh", {matrix}); // the same in every step
+  GraphValue product = text.einsum("bk,kn->bn", known[below(carried)], matrix);
+  if (chance(50))
+    product = text.same("hyc.add", {product, text.broadcast(offset, "[1]", product.shape)});
+  known.push_back(text.same("hyc.tanh", {text.same("hyc.add", {product, element})}));
+  known.push_back(text.scaled(text.same("hyc.mul", {element, known[below(carried)]}), 0.5));
+  std::vector<GraphValue> yielded{*(known.end() - 2)};
+  while (static_cast<int64_t>(yielded.size()) < carried + stacked)
+    yielded.push_back(known[below(static_cast<int64_t>(known.size()))]);
+  std::vector<GraphValue> results = text.endScan(chance(50), yielded);
+  GraphValue sum = x;
+  for (size_t index = 0; index < results.size(); ++index)
+    sum = text.same("hyc.add", {sum, index < static_cast<size_t>(carried)
+                                         ? text.broadcast(results[index], "[0, 2]", x.shape)
+                                         : text.apply("hyc.transpose", "$0 [1, 0, 2]", {results[index]}, x.shape)});
+  return text.scaled(sum, 0.5);
+}
+
 //===----------------------------------------------------------------------===//
 // The graph
 //===----------------------------------------------------------------------===//
@@ -446,6 +482,8 @@ void Generator::makeBlock(int64_t index) {
                                    &Generator::multiplied, &Generator::grouped};
   if (options.slides && chance(50))
     block = kSliding[below(std::size(kSliding))];
+  if (options.recurs && chance(50))
+    block = &Generator::recurrent;
   give((this->*block)());
 }
 

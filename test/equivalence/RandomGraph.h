@@ -33,6 +33,7 @@ struct RandomGraphOptions {
   int64_t sizeMultiple = 1; ///< sequence, widths and vocabulary are rounded up to multiples of it
   bool drops = false;       ///< whether blocks have dropout, and attention its own
   bool slides = false;      ///< whether blocks have windows, orders, running sums and products
+  bool recurs = false;      ///< whether blocks have scans over the sequence
   int64_t tiedPercent = 20; ///< of weights whose shape another has already that are that other one
 };
 

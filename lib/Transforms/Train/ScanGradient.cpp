@@ -64,9 +64,13 @@ void hyc::train::keepStepValues(FuncOp function) {
 }
 
 void hyc::train::dropUnusedStacks(FuncOp function) {
-  // From the last: a scan that goes leaves stacks of others unread.
+  // From the last: a scan that goes leaves stacks of others unread, and goes itself where nothing of it is read.
   SmallVector<ScanOp> scans = scansOf(function);
   for (ScanOp scan : llvm::reverse(scans)) {
+    if (scan.use_empty()) { // of what turned out to have no gradient
+      scan.erase();
+      continue;
+    }
     SmallVector<Value> kept;
     SmallVector<int64_t> at;
     for (auto [stack, value] : llvm::zip_equal(scan.getStacks(), scan.getYielded().drop_front(scan.countCarried()))) {

@@ -10,7 +10,7 @@ namespace hyc::train {
 
 /// Has every scan of the function stack each value that its steps compute or carry, for gradients to read.
 void keepStepValues(FuncOp function);
-/// Takes away the stacks that nobody reads.
+/// Takes away the stacks that nobody reads, and scans of which nobody reads anything.
 void dropUnusedStacks(FuncOp function);
 
 /// As DifferentiableOpInterface::buildGradient, of a scan that keeps its steps' values. What a step adds to the
