@@ -8,6 +8,7 @@
 #include "RepeatedSteps.h"
 #include "dialects/Hyc/DerivedOps.h"
 #include "dialects/Hyc/StepFacts.h"
+#include "hyc/Analysis/Likeness.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -335,9 +336,6 @@ void ScanBuilder::build() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What makes two ops alike, as far as it is in them; slices may be of other parts.
-using Likeness = std::vector<const void *>;
-
 class StepFinder {
 public:
   explicit StepFinder(FuncOp function) {
@@ -358,6 +356,7 @@ private:
   static bool isRepeatable(Operation *op) {
     return isMemoryEffectFree(op) && op->getNumRegions() == 0 && !drawsRandomNumbers(op);
   }
+  /// As far as it is in the op itself; slices may be of other parts.
   static Likeness likenessOf(Operation *op, StringAttr id);
   std::vector<size_t> findPeriods() const;
   std::unique_ptr<RepeatedSteps> tryAt(size_t begin, size_t period, size_t length);
@@ -368,23 +367,13 @@ private:
 } // namespace
 
 Likeness StepFinder::likenessOf(Operation *op, StringAttr id) {
-  Likeness all{op->getName().getAsOpaquePointer()};
-  auto add = [&](auto what) { all.push_back(what.getAsOpaquePointer()); };
-  for (Type type : op->getOperandTypes())
-    add(type);
-  all.push_back(nullptr);
-  for (Type type : op->getResultTypes())
-    add(type);
-  all.push_back(nullptr);
-  for (NamedAttribute attribute : op->getDiscardableAttrs())
-    if (attribute.getName() != id) {
-      add(attribute.getName());
-      add(attribute.getValue());
-    }
+  Likeness all(op, id);
+  all.addTypes(op->getOperandTypes());
+  all.addTypes(op->getResultTypes());
   if (auto slice = dyn_cast<SliceOp>(op))
-    add(slice.getStridesAttr());
-  else if (op->getPropertiesStorage())
-    add(op->getPropertiesAsAttribute());
+    all.add(slice.getStridesAttr());
+  else
+    all.addProperties(op);
   return all;
 }
 

@@ -4,6 +4,7 @@
 // period p is a stretch where call i is like call i + p. The greatest saving wins, a shorter period before one that
 // saves at most twice as much, again and again until none is left.
 #include "dialects/Rank/RankDialect.h"
+#include "hyc/Analysis/Likeness.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -48,30 +49,18 @@ StringRef withoutPrefix(StringRef id, StringRef prefix) {
   return id;
 }
 
-/// What makes two calls alike: equal lists. Names, types and attributes are each there once in a context, so that an
-/// address tells which; `id` is the name of the attribute that does not count.
-using Likeness = std::vector<const void *>;
-
+/// Of two calls that differ in addresses and rows alone.
 Likeness likenessOf(Operation *call, const DenseMap<Operation *, int64_t> &positions, StringAttr id) {
-  Likeness all{call->getName().getAsOpaquePointer()};
-  auto add = [&](auto what) { all.push_back(what.getAsOpaquePointer()); };
-  auto addNumber = [&](int64_t number) { all.push_back(reinterpret_cast<const void *>(number)); };
-  for (NamedAttribute attribute : call->getDiscardableAttrs())
-    if (attribute.getName() != id) {
-      add(attribute.getName());
-      add(attribute.getValue());
-    }
-  addNumber(0); // the end of the list
-  if (call->getPropertiesStorage())
-    add(call->getPropertiesAsAttribute());
+  Likeness all(call, id);
+  all.addProperties(call);
   for (Value operand : call->getOperands()) {
-    add(operand.getType());
+    all.add(operand.getType());
     Operation *producer = operand.getDefiningOp();
     if (auto place = dyn_cast_or_null<rank::AtOp>(producer)) {
-      add(place.getArenaAttr());
-      addNumber(place.getPerSlot());
+      all.add(place.getArenaAttr());
+      all.addNumber(place.getPerSlot());
     } else if (producer && !isa<rank::RowOp>(producer)) {
-      addNumber(positions.lookup(call) - positions.lookup(producer));
+      all.addNumber(positions.lookup(call) - positions.lookup(producer));
     }
   }
   return all;
