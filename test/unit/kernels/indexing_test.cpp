@@ -133,8 +133,9 @@ std::vector<T> rowsWithEqualElements(int64_t count, bool isAscending) {
 
 template <typename T>
 void expectOrdersOfAllLengths() {
-  for (int64_t size : {65, 300, 1024, 3000})
-    for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{64}, int64_t{65}, size / 9, size / 2, size})
+  for (int64_t size : {3, 16, 64, 65, 100, 300, 1024, 3000})
+    for (int64_t count :
+         {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{8}, int64_t{64}, int64_t{65}, size / 9, size / 2, size})
       for (bool descending : {false, true})
         for (bool isAscending : {false, true})
           expectOrder({3, size, std::min(count, size), descending}, rowsWithEqualElements<T>(3 * size, isAscending));
