@@ -1,4 +1,5 @@
-// Ops over windows that slide along spatial dimensions: convolution with its two transposes, and pooling by maximum.
+// Ops over windows that slide along spatial dimensions: convolution with its two transposes, pooling by maximum, and
+// resampling, whose windows and weights are tables.
 // Pooling by average is a reduction, or a convolution of each channel by itself.
 
 #ifndef HYC_WINDOW_OPS_TD
@@ -84,6 +85,36 @@ def Hyc_MaxPoolOp : Hyc_WindowOp<"max_pool", [CostOpInterface]> {
   let assemblyFormat = [{$x `window` $window `strides` $strides `dilations` $dilations `pads` $low $high attr-dict `:`
                          functional-type(operands, results)}];
   let hasVerifier = 1;
+}
+
+def Hyc_ResampleOp : Hyc_TensorOp<"resample", [Hyc_OwnPrecision, Hyc_PreservesZeros, Hyc_PassesPartialSums,
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>, DeclareOpInterfaceMethods<InferTypeOpInterface>]> {
+  let summary = "weighted sums of a few elements side by side, along dimensions that follow one another: interpolation";
+  let description = [{
+    Of one to three dimensions from `dim` on, each has its table: `firsts`, a number an element of the result, and
+    `weights`, as many rows of equally many taps. Along each dimension result[i] = Σ weights[i,t] · operand[firsts[i] + t],
+    which is a product with a matrix whose rows are 0 outside the taps. Dimensions commute; 16-bit floats are added in f32.
+    The gradient is the same op with the tables of the transposed matrices. A tap of weight 0 still multiplies: 0·∞ is NaN.
+
+    1. `resample.dims`: the operand, of floats, has one to three dimensions from `dim` on, as many as there are tables.
+    2. `resample.tables`: of a table that makes T elements, weights are a multiple of T, at least one each, and all taps are
+       elements of the operand.
+    ```mlir
+    %y = hyc.resample %x dim 2 firsts [array<i64: 0, 0, 0, 0>] weights [array<f64: 1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0>]
+        : (tensor<1x3x2xf32>) -> tensor<1x3x4xf32>
+    ```
+    Made by importers; phase 5 makes one call of it.
+  }];
+  let arguments = (ins AnyRankedTensor:$operand, I64Attr:$dim,
+                       TypedArrayAttrBase<DenseI64ArrayAttr, "first taps by dimension">:$firsts,
+                       TypedArrayAttrBase<DenseF64ArrayAttr, "weights by dimension">:$weights);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = [{$operand `dim` $dim `firsts` $firsts `weights` $weights attr-dict `:`
+                         functional-type(operands, results)}];
+  let extraClassDeclaration = [{
+    /// How many elements are added along each dimension.
+    ::llvm::SmallVector<int64_t> getTaps();
+  }];
 }
 
 #endif // HYC_WINDOW_OPS_TD

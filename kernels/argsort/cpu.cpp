@@ -1,7 +1,7 @@
 // The order of rows on CPUs. An element becomes a record: a key, an unsigned number that is ordered as the element is,
 // and its place. No two records are equal, so that any way of sorting them gives the one order that is asked for. Whole
 // rows are sorted digit by digit, few records by counting those before each; where a small part of the order is wanted,
-// a row is filtered by the last of the best so far.
+// a long row is filtered by the last of the best so far, and of a short one the first is taken again and again.
 #include <cstdint>
 
 #include "kernels/argsort/op.h"
@@ -38,22 +38,26 @@ struct Wide {
 
 inline uint32_t keyOf(int32_t x) { return static_cast<uint32_t>(x) ^ 0x80000000u; }
 inline uint64_t keyOf(int64_t x) { return static_cast<uint64_t>(x) ^ (uint64_t{1} << 63); }
-// Negative numbers upside down; NaN above everything.
+// Negative numbers upside down; NaN above everything. −0 + 0 is 0.
 inline uint32_t keyOf(float x) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, x == 0 ? 0.0f : x);
-  const uint32_t key = bits >> 31 ? ~bits : bits | 0x80000000u;
+  const int32_t bits = __builtin_bit_cast(int32_t, x + 0.0f);
+  const uint32_t key = static_cast<uint32_t>(bits ^ (bits >> 31 | INT32_MIN));
   return x != x ? ~uint32_t{0} : key;
 }
 inline uint64_t keyOf(double x) {
-  const uint64_t bits = __builtin_bit_cast(uint64_t, x == 0 ? 0.0 : x);
-  const uint64_t key = bits >> 63 ? ~bits : bits | uint64_t{1} << 63;
+  const int64_t bits = __builtin_bit_cast(int64_t, x + 0.0);
+  const uint64_t key = static_cast<uint64_t>(bits ^ (bits >> 63 | INT64_MIN));
   return x != x ? ~uint64_t{0} : key;
 }
 // In descending order the keys are turned around, places are not.
+template <typename Key>
+constexpr Key turning(const ArgSortDesc &d) {
+  return d.descending ? ~Key{0} : Key{0};
+}
 template <typename Record, typename T>
 inline Record recordOf(const ArgSortDesc &d, const T *x, int64_t place) {
-  const typename Record::Key key = keyOf(x[place]);
-  return Record::of(d.descending ? ~key : key, place);
+  using Key = typename Record::Key;
+  return Record::of(static_cast<Key>(keyOf(x[place])) ^ turning<Key>(d), place);
 }
 
 //===-- Sorting -------------------------------------------------------------------------------------------------===//
@@ -176,34 +180,69 @@ const Record *filterRow(const ArgSortDesc &d, const T *x, Record *records, Recor
   const int64_t most = collectedRecords(d.count);
   for (int64_t i = 0; i < most; ++i) records[i] = recordOf<Record>(d, x, i);
   select(records, most, d.count, other);
-  typename Record::Key limit = records[d.count - 1].key();
+  using Key = typename Record::Key;
+  const Key turned = turning<Key>(d);
+  Key limit = records[d.count - 1].key();
   int64_t collected = d.count, i = most;
-  const auto take = [&](int64_t place) {
-    const Record record = recordOf<Record>(d, x, place);
+  const auto take = [&](Record record) {
     records[collected] = record;
     collected += record.key() < limit;
   };
   for (; i + kFilterBlock <= d.size; i += kFilterBlock) {
+    Key keys[kFilterBlock];
+    for (int64_t l = 0; l < kFilterBlock; ++l) keys[l] = static_cast<Key>(keyOf(x[i + l])) ^ turned;
     int any = 0;
-    for (int64_t l = 0; l < kFilterBlock; ++l) any |= recordOf<Record>(d, x, i + l).key() < limit;
+    for (const Key key : keys) any |= key < limit;
     if (!any) continue;
-    for (int64_t l = 0; l < kFilterBlock; ++l) take(i + l);
+    for (int64_t l = 0; l < kFilterBlock; ++l) take(Record::of(keys[l], i + l));
     if (collected < most) continue;
     select(records, collected, d.count, other);
     limit = records[d.count - 1].key();
     collected = d.count;
   }
-  for (; i < d.size; ++i) take(i);
+  for (; i < d.size; ++i) take(recordOf<Record>(d, x, i));
   if (collected > d.count) select(records, collected, d.count, other);
   if (d.count > kFewRecords) return sortByDigits<Before::kAny>(records, other, d.count);
   sortFew(records, d.count);
   return records;
 }
 
+// Whether the first are taken one after the other: of few, that is a small part of what all else begins with. Where
+// rows can be filtered, fewer, and of rows that stay in the first cache.
+bool areTaken(const ArgSortDesc &d) {
+  constexpr int64_t kMostTaken = 16, kMostBesideFilter = 8, kMostNear = 4096;
+  if (d.size < kWords || 2 * d.count > d.size) return false;
+  return isFiltered(d) ? d.count <= kMostBesideFilter && d.size <= kMostNear : d.count <= kMostTaken;
+}
+
+// The first d.count of a row's records, one after the other: each is taken out for the next. Records are filled up to
+// whole vectors, for which the second row of them has room, by ones that come after all others.
+template <typename T>
+void takeFirst(const ArgSortDesc &d, const T *x, int64_t *order, Packed *records) {
+  for (int64_t i = 0; i < d.size; ++i) records[i] = recordOf<Packed>(d, x, i);
+  int64_t end = d.size;
+  for (; end % kWords != 0; ++end) records[end].bits = ~uint64_t{0};
+  for (int64_t taken = 0; taken < d.count; ++taken) {
+    Words first;
+    __builtin_memcpy(&first, records, sizeof(first));
+    for (int64_t i = kWords; i < end; i += kWords) {
+      Words other;
+      __builtin_memcpy(&other, records + i, sizeof(other));
+      first = other < first ? other : first;
+    }
+    Packed best = {first[0]};
+    for (int64_t l = 1; l < kWords; ++l) best.bits = first[l] < best.bits ? first[l] : best.bits;
+    order[taken] = best.place();
+    records[best.place()].bits = ~uint64_t{0};
+  }
+}
+
 template <typename Record, typename T>
 void sortRow(const ArgSortDesc &d, const T *x, int64_t *order, Record *records) {
   Record *const other = records + d.size;
   const Record *sorted = records;
+  if constexpr (sizeof(Record) == sizeof(Packed))
+    if (areTaken(d)) return takeFirst(d, x, order, records);
   if (isFiltered(d)) {
     sorted = filterRow(d, x, records, other);
   } else {

@@ -41,12 +41,21 @@ void forEachLine(const ConvolutionDesc &d, int64_t tap, Line line) {
     }
 }
 
-// line[i] = source[i · stride]. A stride that is a constant is a permutation of vectors.
+// Every other of 2 · kLanes − 1 floats.
+HYC_INLINE Vector loadEveryOther(const float *source) {
+  WordVector even;
+  for (int64_t l = 0; l < kLanes; ++l) even[l] = static_cast<uint32_t>(2 * l < kLanes ? 2 * l : 2 * l + 1);
+  return __builtin_shuffle(load(source), load(source + kLanes - 1), even);
+}
+
+// line[i] = source[i · stride]. Of every other element, lines are short where images are small: the last of a line are
+// loaded with some of those before them once more.
 HYC_INLINE void loadEvery(const float *source, int64_t stride, int64_t begin, int64_t end, float *line) {
   if (stride == 1) {
     for (int64_t i = begin; i < end; ++i) line[i] = source[i];
-  } else if (stride == 2) {
-    for (int64_t i = begin; i < end; ++i) line[i] = source[2 * i];
+  } else if (stride == 2 && end - begin >= kLanes) {
+    for (int64_t i = begin; i + kLanes < end; i += kLanes) store(line + i, loadEveryOther(source + 2 * i));
+    store(line + end - kLanes, loadEveryOther(source + 2 * (end - kLanes)));
   } else {
     for (int64_t i = begin; i < end; ++i) line[i] = source[i * stride];
   }
@@ -71,9 +80,9 @@ HYC_INLINE void addEvery(const float *line, int64_t stride, int64_t begin, int64
   }
 }
 
-// columns[c · kernels + k, p] = x[c, element of p at k], 0 in the padding. x: one sample's channels of one group.
-void gatherColumns(const ConvolutionDesc &d, const float *x, float *columns) {
-  const int64_t rows = d.groupChannels() * d.kernels(), places = d.places(), stride = d.stride[2];
+// columns[c · kernels + k, p] = x[c, element of p at k], 0 in the padding. x: some of one sample's channels.
+void gatherColumns(const ConvolutionDesc &d, int64_t channels, const float *x, float *columns) {
+  const int64_t rows = channels * d.kernels(), places = d.places(), stride = d.stride[2];
   runTeam(rows * places >= kParallelElements, [&] {
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
@@ -106,6 +115,15 @@ void scatterColumns(const ConvolutionDesc &d, const float *columns, float *x) {
         });
     }
   });
+}
+
+// Of how many channels columns are made at a time: of as many as the second cache keeps,
+// but of enough for a product that reads its other operand anew.
+int64_t channelsAtOnce(const ConvolutionDesc &d) {
+  constexpr int64_t kNearFloats = 1 << 17, kFewestRows = 128;
+  const int64_t kernels = d.kernels(), near = kNearFloats / (kernels * d.places());
+  const int64_t fewest = (kFewestRows + kernels - 1) / kernels, count = near > fewest ? near : fewest;
+  return count < d.groupChannels() ? count : d.groupChannels();
 }
 
 // One output channel of one sample, tap by tap.
@@ -178,7 +196,7 @@ void convolution(const ConvolutionDesc &d, const float *x, const float *w, float
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = d.places(), product.k = inputs;
   forEachPart(d, [&](int64_t, ConvolutionPart at) {
-    gatherColumns(d, x + at.x, columns);
+    gatherColumns(d, d.groupChannels(), x + at.x, columns);
     gemm(product, w + at.w, columns, nullptr, y + at.y, gemmWorkspace);
   });
 }
@@ -227,12 +245,17 @@ void convolutionWeight(const ConvolutionDesc &d, const float *x, const float *y,
     return;
   }
   GemmDesc product;
-  product.m = d.groupOutputs(), product.n = inputs, product.k = d.places();
-  product.transB = true;
+  product.m = d.groupOutputs(), product.k = d.places();
+  product.transB = true, product.ldc = inputs;
+  const int64_t channels = d.groupChannels(), atOnce = channelsAtOnce(d);
   forEachPart(d, [&](int64_t n, ConvolutionPart at) {
-    gatherColumns(d, x + at.x, columns);
     product.beta = n > 0 || accumulates ? 1 : 0;
-    gemm(product, y + at.y, columns, nullptr, w + at.w, gemmWorkspace);
+    for (int64_t first = 0; first < channels; first += atOnce) {
+      const int64_t some = channels - first < atOnce ? channels - first : atOnce;
+      gatherColumns(d, some, x + at.x + first * d.sizes(), columns);
+      product.n = some * d.kernels();
+      gemm(product, y + at.y, columns, nullptr, w + at.w + first * d.kernels(), gemmWorkspace);
+    }
   });
 }
 

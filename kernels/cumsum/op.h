@@ -13,9 +13,11 @@ struct CumSumDesc {
   bool exclusive = false;  // without the element itself
 };
 
-// y[o, i, :] = Σ x[o, j, :] over j ≤ i, added one by one. T: float, double, int64_t or int32_t.
-template <typename T>
-void cumSum(const CumSumDesc &desc, const T *x, T *y);
+// y[o, i, :] = Σ x[o, j, :] over j ≤ i, added one by one.
+void cumSum(const CumSumDesc &desc, const float *x, float *y);
+void cumSum(const CumSumDesc &desc, const double *x, double *y);
+void cumSum(const CumSumDesc &desc, const int64_t *x, int64_t *y);
+void cumSum(const CumSumDesc &desc, const int32_t *x, int32_t *y);
 
 }  // namespace hyc::kernels
 

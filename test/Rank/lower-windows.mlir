@@ -30,7 +30,12 @@ hyc.func @forward.0(%x: tensor<2x3x5x5xf32> {hyc.input = "x"}) attributes {dist.
   %t = hyc.gather %s, %o dim 2 batch 2 {id = "t"} : (tensor<2x4x16xf32>, tensor<2x4x16xi64>) -> tensor<2x4x16xf32>
   // CHECK: rank.call "cumsum" {{.*}} {dim = 2 : i64, {{.*}}reverse
   %u = hyc.cumsum %t dim 2 reverse {id = "u"} : tensor<2x4x16xf32>
-  %v = hyc.reshape %u {id = "v"} : (tensor<2x4x16xf32>) -> tensor<2x4x4x4xf32>
+  %image = hyc.reshape %u {id = "v"} : (tensor<2x4x16xf32>) -> tensor<2x4x4x4xf32>
+  // The tables of all dimensions, one after the other, are constants.
+  // CHECK: rank.call "constant" %[[FIRSTS:[0-9]+]] = {{.*}}values = dense<[0, 2, 1, 2, 0, 0, 3, 1]> : tensor<8xi64>
+  // CHECK: rank.call "constant" %[[WEIGHTS:[0-9]+]] = {{.*}}values = dense<[1.000000e+00, 0.000000e+00, 5.000000e-01, 5.000000e-01, 2.500000e-01, 7.500000e-01, 0.000000e+00, 1.000000e+00, 1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<12xf32>
+  // CHECK: rank.call "resample" %{{.*}} = %{{.*}}, %[[FIRSTS]], %[[WEIGHTS]] {dim = 2 : i64, {{.*}}taps = array<i64: 2, 1>}
+  %v = hyc.resample %image dim 2 firsts [array<i64: 0, 2, 1, 2>, array<i64: 0, 0, 3, 1>] weights [array<f64: 1.0, 0.0, 0.5, 0.5, 0.25, 0.75, 0.0, 1.0>, array<f64: 1.0, 2.0, 3.0, 4.0>] {id = "z"} : (tensor<2x4x4x4xf32>) -> tensor<2x4x4x4xf32>
   hyc.write %v into @y : tensor<2x4x4x4xf32>
   hyc.return
 }

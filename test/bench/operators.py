@@ -5,23 +5,24 @@ as many threads each, and set beside its bound.
 
 Usage: operators.py BUILD_FOLDER SCRATCH_FOLDER [NAME ...] [--threads 2] [--rounds 3]
 
-Needs torch. The model is loss(operator(x * w)). What the operator takes is the step's time less that of the same model without
-it, whose output is the operator's input: where the operator's own is smaller, so is the loss behind it, and the difference
-flatters both. The bound is the longer of two: what forward and backward at least read and write (the
+Needs torch. The model is loss(operator(x * w)). What the operator takes is, in hyc, the time of those calls of a step (--profile)
+that the same model without it does not have; in PyTorch that of its forward and its gradients. Reading samples and the loss
+are in neither. The bound is the longer of two: what forward and backward at least read and write (the
 input, the output, and the gradients of both) at the rate of a triad over arrays of 64 MiB, measured just before; and the
-operations of products, forward and both gradients, at the rate of a product of 1,024 x 1,024 x 1,024 in PyTorch. Printed are
-medians over the rounds of each round's best step.
+operations of products, forward and both gradients, at the rate of a product of 1,024 x 1,024 x 1,024 in PyTorch. Of each call
+and of PyTorch's two directions the least of all runs is taken, since other work on the machine only adds to it: of hyc that of
+means over the steps after the first, of PyTorch that of single ones.
 """
 import argparse
 import json
 import math
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
 
-STEPS = 8
+STEPS = 4
+RUNS = 4  # of hyc in a round, whose start takes less than that of Python
 
 
 def operators():
@@ -96,21 +97,22 @@ def work_of(name):
     return 4 * 2 * (x.numel() + y.numel()), 3 * 2 * weights * per_weight
 
 
-def torchs_step(name, threads):
+def torchs_times(name, threads):
+    """The least that the operator takes forward, and its gradients."""
     import torch
     torch.set_num_threads(threads)
     model, x = model_of(name)
-    target = torch.zeros_like(model(x))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    x.requires_grad_()
+    wanted = [x, *model.operator.parameters()]
+    gradient = torch.ones_like(model.operator(x))
     times = []
     for _ in range(STEPS):
         start = time.perf_counter()
-        loss = torch.nn.functional.mse_loss(model(x), target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        times.append(time.perf_counter() - start)
-    return min(times[1:])
+        y = model.operator(x)
+        between = time.perf_counter()
+        torch.autograd.grad(y, wanted, gradient)
+        times.append((between - start, time.perf_counter() - between))
+    return [min(each) for each in zip(*times[1:])]
 
 
 def torchs_rates(threads):
@@ -154,29 +156,34 @@ class Trained:
         run([arguments.build / "bin/hyc-compile", self.folder / "model.pt2", "--loss", "mse", "--optimizer", "sgd", "--lr",
              "1e-3", "--threads", arguments.threads, "-o", self.folder / "out"])
 
-    def step(self):
-        log = self.folder / "log.jsonl"
-        log.unlink(missing_ok=True)
+    def seconds(self):
+        """Of a step's calls, by their op."""
+        profile = self.folder / "profile.json"
         run([self.arguments.build / "bin/hyc-run", self.folder / "out", "--data", self.samples, "--steps", STEPS,
-             "--threads", self.arguments.threads, "--log-file", log])
-        records = [json.loads(line) for line in log.read_text().splitlines()]
-        return min(each["ms"] for each in records if each.get("step", 0) > 1 and "ms" in each) / 1e3
+             "--threads", self.arguments.threads, "--profile", profile])
+        rows = json.loads(profile.read_text())["stages"][0]["ops"]
+        times = {}
+        for row in rows:
+            times[row["function"], row["op"]] = times.get((row["function"], row["op"]), 0) + row["seconds"]
+        return times
 
-    def torchs_step(self):
-        return float(run([sys.executable, sys.argv[0], self.arguments.build, self.arguments.scratch, self.name, "--threads",
-                          self.arguments.threads, "--torchs-step"]))
+
+def torchs_times_apart(arguments, name):
+    """In a process of its own, as hyc's are."""
+    return json.loads(run([sys.executable, sys.argv[0], arguments.build, arguments.scratch, name, "--threads",
+                           arguments.threads, "--torchs-times"]))
 
 
 def measure(arguments, name, rates):
     moved, operations = work_of(name)
     bound = max(moved / rates[0], operations / rates[1])
-    both = [Trained(arguments, name), Trained(arguments, name + " (without)")]
-    hyc, torch = ([], []), ([], [])
+    operator, others = Trained(arguments, name), Trained(arguments, name + " (without)").seconds().keys()
+    hyc, torch = [], []
     for _ in range(arguments.rounds):
-        for index, each in enumerate(both):
-            hyc[index].append(each.step())
-            torch[index].append(each.torchs_step())
-    own, theirs = (statistics.median(times[0]) - statistics.median(times[1]) for times in (hyc, torch))
+        hyc += [operator.seconds() for _ in range(RUNS)]
+        torch.append(torchs_times_apart(arguments, name))
+    own = sum(min(each[op] for each in hyc) for op in hyc[0] if op not in others)
+    theirs = sum(min(each) for each in zip(*torch))
     print(f"{name:36} {1e3 * bound:8.2f} {1e3 * own:8.2f} {1e3 * theirs:8.2f} {bound / own if own > 0 else math.inf:8.2f} "
           f"{theirs / own if own > 0 else math.inf:8.2f}", flush=True)
 
@@ -188,10 +195,10 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="of operators; all without any")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--torchs-step", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--torchs-times", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.torchs_step:
-        print(torchs_step(arguments.names[0], arguments.threads))
+    if arguments.torchs_times:
+        print(torchs_times(arguments.names[0], arguments.threads))
         return
     unknown = set(arguments.names) - set(operators())
     if unknown:

@@ -58,6 +58,7 @@ constexpr char kTop[] = R"(#include <algorithm>
 #include "kernels/philox/op.h"
 #include "kernels/pooling/op.h"
 #include "kernels/reduce/loops.h"
+#include "kernels/resample/op.h"
 #include "kernels/sgd/op.h"
 #include "kernels/shard_slice/op.h"
 #include "kernels/sum_of_squares/op.h"

@@ -69,6 +69,7 @@ private:
   GraphValue waves();
   GraphValue dropped();
   GraphValue convolved();
+  GraphValue between(const GraphValue &t);
   GraphValue restored();
   GraphValue largest();
   GraphValue ordered();
@@ -331,7 +332,18 @@ GraphValue Generator::convolved() {
   return text.same("hyc.add", {x, linear("proj", back, width)});
 }
 
-/// Every other position, and back to all of them.
+/// Of each position and the next one, more of the former where their number is even; the last two give two.
+GraphValue Generator::between(const GraphValue &t) {
+  std::string firsts, weights;
+  for (int64_t i = 0; i < sequence; ++i) {
+    firsts += (i ? ", " : "") + std::to_string(std::min(i, sequence - 2));
+    weights += std::string(i ? ", " : "") + (i % 2 ? "0.25, 0.5" : "0.75, 0.25");
+  }
+  std::string tables = "firsts [array<i64: " + firsts + ">] weights [array<f64: " + weights + ">]";
+  return text.apply("hyc.resample", "$0 dim 2 " + tables, {t}, t.shape);
+}
+
+/// Every other position, and back to all of them, beside what is between them.
 GraphValue Generator::restored() {
   GraphValue x = take();
   int64_t width = x.shape[2], out = anyWidth(), half = (sequence - 1) / 2 + 1;
@@ -341,7 +353,7 @@ GraphValue Generator::restored() {
              up = weight("up.weight", {out, width, 3}, 3 * out);
   GraphValue y = text.apply("hyc.convolution", windows, {t, down}, {options.samples, out, half});
   GraphValue z = text.apply("hyc.convolution_transpose", windows, {text.same("hyc.tanh", {y}), up}, t.shape);
-  return text.apply("hyc.transpose", "$0 [0, 2, 1]", {z}, x.shape);
+  return text.apply("hyc.transpose", "$0 [0, 2, 1]", {text.same("hyc.add", {z, between(t)})}, x.shape);
 }
 
 /// Group norm over the sequence, the width being the channels.

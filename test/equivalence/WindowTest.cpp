@@ -32,6 +32,7 @@ TEST(WindowGraphs, CoverWhatTheyAreFor) {
                   {"hyc.convolution_transpose ", 25},
                   {"hyc.convolution_weight ", 25},
                   {"hyc.max_pool ", 10},
+                  {"hyc.resample ", 10},
                   {"hyc.argsort ", 8},
                   {"hyc.group_norm ", 8},
                   {"hyc.gather ", 8},

@@ -66,6 +66,7 @@ public:
     bad = bad || !value; // which has been reported
     return value ? importer.ofValue(value) : Binding();
   }
+  Importer &getImporter() { return importer; }
   mlir::Value value(Binding &binding) { return importer.materialise(binding); }
 
   bool ok() const { return !bad; }

@@ -1,5 +1,5 @@
-// Resize: along each dimension a choice of elements, or a product with a matrix that is known when compiling, one row a
-// result element.
+// Resize: along each dimension a choice of elements, or weighted sums of a few, by tables that are known when
+// compiling.
 #include "Expansion.h"
 #include "hyc/Support/Truncation.h"
 
@@ -60,16 +60,23 @@ double cubicWeight(double a, double d) {
   return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-/// The weights of all elements in one result element; true where it lies outside and is extrapolated.
-bool weightsOf(const Resizing &r, const Axis &a, int64_t i, llvm::MutableArrayRef<double> row) {
+/// What one result element is made of: numbers of elements and their weights; a number may come twice.
+using Taps = llvm::SmallVector<std::pair<int64_t, double>, 4>;
+
+/// None where the result element lies outside and is extrapolated.
+Taps tapsOf(const Resizing &r, const Axis &a, int64_t i) {
   // A region far outside is as good as one a little less far, whose neighbours have numbers.
   double place = std::clamp(placeOf(r, a, i), -0x1p53, 0x1p53), last = static_cast<double>(a.from - 1);
+  Taps taps;
   if (r.coordinates == "tf_crop_and_resize" && (place < 0 || place > last))
-    return true;
+    return taps;
+  double sum = 0;
   auto add = [&](int64_t at, double weight) {
     bool isOutside = at < 0 || at >= a.from;
-    if (!(isOutside && r.excludesOutside))
-      row[std::clamp<int64_t>(at, 0, a.from - 1)] += weight;
+    if (isOutside && r.excludesOutside)
+      return;
+    taps.push_back({std::clamp<int64_t>(at, 0, a.from - 1), weight});
+    sum += weight;
   };
   int64_t low = truncated(std::floor(place));
   double rest = place - std::floor(place);
@@ -82,49 +89,74 @@ bool weightsOf(const Resizing &r, const Axis &a, int64_t i, llvm::MutableArrayRe
     for (int64_t tap = -1; tap <= 2; ++tap)
       add(low + tap, cubicWeight(r.cubic, rest - static_cast<double>(tap)));
   }
-  double sum = 0;
-  for (double weight : row)
-    sum += weight;
   if (r.excludesOutside && sum != 0)
-    for (double &weight : row)
+    for (auto &[at, weight] : taps)
       weight /= sum;
-  return false;
+  return taps;
 }
 
-Binding resizeAlong(Expansion &e, const Resizing &r, const Binding &x, int64_t dim, const Axis &a) {
+/// The tables of hyc.resample along one dimension.
+struct ResampleTable {
+  llvm::SmallVector<int64_t> firsts;
+  llvm::SmallVector<double> weights;
+  llvm::SmallVector<double> outside; ///< 1 where a result element is extrapolated, if there is such a one
+};
+
+ResampleTable tableOf(const Resizing &r, const Axis &a) {
+  std::vector<Taps> rows;
+  ResampleTable table;
+  int64_t width = 1;
+  for (int64_t i = 0; i < a.to; ++i) {
+    Taps &taps = rows.emplace_back(tapsOf(r, a, i));
+    auto [low, high] = std::minmax_element(taps.begin(), taps.end());
+    table.firsts.push_back(taps.empty() ? 0 : low->first);
+    width = std::max(width, taps.empty() ? 1 : high->first - low->first + 1);
+  }
+  table.weights.assign(a.to * width, 0);
+  for (auto [i, taps] : llvm::enumerate(rows)) {
+    table.firsts[i] = std::min(table.firsts[i], a.from - width);
+    for (auto [at, weight] : taps)
+      table.weights[i * width + at - table.firsts[i]] += weight;
+  }
+  if (llvm::any_of(rows, [](const Taps &taps) { return taps.empty(); }))
+    for (const Taps &taps : rows)
+      table.outside.push_back(taps.empty() ? 1 : 0);
+  return table;
+}
+
+/// Dimensions from `dim` on, that follow one another.
+Binding resample(Expansion &e, const Resizing &r, Binding x, int64_t dim, llvm::ArrayRef<Axis> axes) {
+  Builder &builder = e.getImporter().getBuilder();
+  llvm::SmallVector<Attribute> firsts, weights;
+  llvm::SmallVector<ResampleTable> tables;
+  for (const Axis &axis : axes) {
+    ResampleTable &table = tables.emplace_back(tableOf(r, axis));
+    firsts.push_back(builder.getDenseI64ArrayAttr(table.firsts));
+    weights.push_back(builder.getDenseF64ArrayAttr(table.weights));
+  }
+  ResampleOp::Properties properties;
+  properties.dim = builder.getI64IntegerAttr(dim);
+  properties.firsts = builder.getArrayAttr(firsts);
+  properties.weights = builder.getArrayAttr(weights);
+  Binding result = e.emit([&] { return e.getImporter().emitInferred<ResampleOp>(e.value(x), properties); });
+  for (auto [k, table] : llvm::enumerate(tables)) {
+    if (table.outside.empty() || !e.ok())
+      continue;
+    llvm::SmallVector<int64_t> shape(x.type.getRank(), 1);
+    shape[dim + k] = axes[k].to;
+    Binding outside = e.reals(shape, [&](int64_t i) { return table.outside[i]; }, x.type.getElementType());
+    result = e.where(e("Greater", {outside, e.number(x, 0)}), e.number(x, r.extrapolation), result);
+  }
+  return result;
+}
+
+/// A choice of elements, of any type.
+Binding choose(Expansion &e, const Resizing &r, const Binding &x, int64_t dim, const Axis &a) {
   if (!e.ok())
     return {};
-  if (r.mode == "nearest" && r.coordinates != "tf_crop_and_resize") {
-    Binding numbers = e.integers(
-        a.to, [&](int64_t i) { return std::clamp<int64_t>(nearestTo(r.nearest, placeOf(r, a, i)), 0, a.from - 1); });
-    return e("Gather", {x, numbers}, {{"axis", dim}});
-  }
-  // Row by row, in the order in which the matrix is listed.
-  llvm::SmallVector<double> row, outside(a.to, 0);
-  bool anyOutside = false;
-  auto weightAt = [&](int64_t place) {
-    if (place % a.from == 0) {
-      row.assign(a.from, 0);
-      if (weightsOf(r, a, place / a.from, row))
-        outside[place / a.from] = 1, anyOutside = true;
-    }
-    return row[place % a.from];
-  };
-  // The dimension last, as rows of a product.
-  int64_t tensorRank = x.type.getRank();
-  llvm::SmallVector<int64_t> swap;
-  for (int64_t d = 0; d < tensorRank; ++d)
-    swap.push_back(d == dim ? tensorRank - 1 : d == tensorRank - 1 ? dim : d);
-  Binding rows = e.transpose(x, swap);
-  Binding weights = e.transpose(e.reals({a.to, a.from}, weightAt, x.type.getElementType()), {1, 0});
-  Binding result = e.transpose(e("MatMul", {rows, weights}), swap);
-  if (!anyOutside)
-    return result;
-  llvm::SmallVector<int64_t> shape(tensorRank, 1);
-  shape[dim] = a.to;
-  Binding isOutside =
-      e("Greater", {e.reals(shape, [&](int64_t i) { return outside[i]; }, x.type.getElementType()), e.number(x, 0)});
-  return e.where(isOutside, e.number(x, r.extrapolation), result);
+  Binding numbers = e.integers(
+      a.to, [&](int64_t i) { return std::clamp<int64_t>(nearestTo(r.nearest, placeOf(r, a, i)), 0, a.from - 1); });
+  return e("Gather", {x, numbers}, {{"axis", dim}});
 }
 
 std::optional<llvm::SmallVector<double>> getReals(NodeImport &node, int index) {
@@ -182,11 +214,24 @@ LogicalResult resize(NodeImport &node, const Resizing &r, int scales, int sizes,
   std::optional<llvm::SmallVector<Axis>> axes = getAxes(node, x.type, scales, sizes, region);
   if (!axes)
     return failure();
-  if (!isa<FloatType>(element))
+  auto isResized = [&](int64_t dim) {
+    const Axis &axis = (*axes)[dim];
+    return axis.from != axis.to || axis.scale != 1 || axis.start != 0 || axis.end != 1;
+  };
+  // Whole numbers that are chosen stay what they are, and so do numbers that a program has no kernel for.
+  bool isChoice = r.mode == "nearest" && r.coordinates != "tf_crop_and_resize" &&
+                  (!isa<FloatType>(element) || element.isF64() || x.constant);
+  if (!isChoice && !isa<FloatType>(element))
     x = e.cast(x, node.importer().getBuilder().getF32Type());
-  for (auto [dim, axis] : llvm::enumerate(*axes))
-    if (axis.from != axis.to || axis.scale != 1 || axis.start != 0 || axis.end != 1)
-      x = resizeAlong(e, r, x, static_cast<int64_t>(dim), axis);
+  constexpr int64_t kMostDims = 3;
+  for (int64_t dim = 0, count; dim < x.type.getRank() && e.ok(); dim += std::max<int64_t>(count, 1)) {
+    for (count = 0; count < kMostDims && dim + count < x.type.getRank() && isResized(dim + count); ++count)
+      ;
+    if (isChoice && count > 0)
+      x = choose(e, r, x, dim, (*axes)[dim]), count = 1;
+    else if (count > 0)
+      x = resample(e, r, x, dim, llvm::ArrayRef(*axes).slice(dim, count));
+  }
   return e.finish(e.cast(x, element));
 }
 

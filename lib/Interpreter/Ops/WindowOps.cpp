@@ -1,9 +1,10 @@
-// Convolutions and pooling, by the kernels' plain references.
+// Convolutions, pooling and resampling, by the kernels' plain references.
 #include "Ops/OpTable.h"
 #include "Rank/KernelDescs.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/convolution/reference.h"
 #include "kernels/pooling/reference.h"
+#include "kernels/resample/reference.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -53,9 +54,41 @@ static LogicalResult evaluateMaxPool(OpCall &call) {
   return success();
 }
 
+static kernels::ResampleDesc resampleDesc(ResampleOp op, ArrayRef<int64_t> x, ArrayRef<int64_t> y) {
+  SmallVector<int64_t> taps = op.getTaps();
+  size_t dim = op.getDim(), count = taps.size();
+  kernels::ResampleDesc desc;
+  desc.outer = product(x.take_front(dim)), desc.inner = product(x.drop_front(dim + count));
+  setLast(desc.from, x.slice(dim, count));
+  setLast(desc.to, y.slice(dim, count));
+  setLast(desc.taps, taps);
+  return desc;
+}
+
+static LogicalResult evaluateResample(OpCall &call) {
+  auto op = cast<ResampleOp>(call.op);
+  Tensor result = call.makeResult();
+  const Tensor &x = call.operands[0];
+  SmallVector<int64_t> firsts;
+  for (auto table : op.getFirsts().getAsRange<DenseI64ArrayAttr>())
+    llvm::append_range(firsts, table.asArrayRef());
+  dispatchFloat(result.getKind(), [&](auto zero) {
+    using T = decltype(zero);
+    SmallVector<T> weights;
+    for (auto table : op.getWeights().getAsRange<DenseF64ArrayAttr>())
+      for (double weight : table.asArrayRef())
+        weights.push_back(static_cast<T>(weight));
+    kernels::reference::resample(resampleDesc(op, x.getShape(), result.getShape()), x.data<T>(), firsts.data(),
+                                 weights.data(), result.mutableData<T>());
+  });
+  call.results.push_back(result);
+  return success();
+}
+
 void hyc::interpreter::addWindowOps(OpTable &table) {
   table.add<ConvolutionOp>(evaluateConvolution<ConvolutionOp>);
   table.add<ConvolutionTransposeOp>(evaluateConvolution<ConvolutionTransposeOp>);
   table.add<ConvolutionWeightOp>(evaluateConvolution<ConvolutionWeightOp>);
   table.add<MaxPoolOp>(evaluateMaxPool);
+  table.add<ResampleOp>(evaluateResample);
 }

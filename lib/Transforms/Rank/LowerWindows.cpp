@@ -1,4 +1,4 @@
-// Convolutions and pooling: one library kernel each. A convolution's workspace holds one sample's patches.
+// Convolutions, pooling and resampling: one library kernel each. A convolution's workspace holds one sample's patches.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Workspaces.h"
 
@@ -59,6 +59,36 @@ template <> LogicalResult FunctionLowering::lower(MaxPoolOp op) {
   return success();
 }
 
+/// The tables of all dimensions, one after the other, are constants beside the call.
+template <> LogicalResult FunctionLowering::lower(ResampleOp op) {
+  Type element = tensorType(op.getOperand()).getElementType();
+  if (!element.isF32() && !isHalfWidth(element))
+    return op.emitOpError("has no kernel on this target for ")
+           << op.getOperand().getType() << ", expected f32, bf16 or f16";
+  SmallVector<int64_t> firsts;
+  SmallVector<float> weights;
+  for (auto [first, weight] : llvm::zip_equal(op.getFirsts().getAsRange<DenseI64ArrayAttr>(),
+                                              op.getWeights().getAsRange<DenseF64ArrayAttr>())) {
+    llvm::append_range(firsts, first.asArrayRef());
+    for (double each : weight.asArrayRef())
+      weights.push_back(static_cast<float>(each));
+  }
+  auto constant = [&](Type type, int64_t count, auto values) {
+    auto tensor = RankedTensorType::get({count}, type);
+    Value buffer =
+        allocate(rank::BufferType::get(op.getContext(), {count}, type, {}), kActivations, op.getLoc(), getId(op));
+    call(op, "constant", buffer, {}, named("values", DenseElementsAttr::get(tensor, values)));
+    return buffer;
+  };
+  Value x = denseBufferOf(op.getOperand()), y = destinationOf(op.getResult(), Layout::Dense).buffer;
+  Value places = constant(builder.getI64Type(), firsts.size(), ArrayRef<int64_t>(firsts));
+  Value factors = constant(builder.getF32Type(), weights.size(), ArrayRef<float>(weights));
+  call(op, "resample", y, {x, places, factors},
+       {named("dim", op.getDimAttr()), named("taps", builder.getDenseI64ArrayAttr(op.getTaps()))});
+  buffers[op.getResult()] = y;
+  return success();
+}
+
 void hyc::addWindowLowerings(LoweringTable &table) {
-  table.add<ConvolutionOp, ConvolutionTransposeOp, ConvolutionWeightOp, MaxPoolOp>();
+  table.add<ConvolutionOp, ConvolutionTransposeOp, ConvolutionWeightOp, MaxPoolOp, ResampleOp>();
 }

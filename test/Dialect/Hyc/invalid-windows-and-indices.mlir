@@ -114,6 +114,51 @@ hyc.func @scatter_of_other_shape(%u: tensor<3x5xf32>, %i: tensor<2xi64>) {
 
 // -----
 
+hyc.func @resample_beyond_the_last_dimension(%x: tensor<1x3xf32>) {
+  // expected-error@+2 {{[resample.dims] resamples from dimension 1 on of 'tensor<1x3xf32>' by 2 lists of first taps and 2 of weights, expected one of each}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.resample %x dim 1 firsts [array<i64: 0>, array<i64: 0>] weights [array<f64: 1.0>, array<f64: 1.0>] : (tensor<1x3xf32>) -> tensor<1x1xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @resample_by_more_weights_than_first_taps(%x: tensor<1x3xf32>) {
+  // expected-error@+2 {{[resample.dims] resamples from dimension 0 on of 'tensor<1x3xf32>' by 1 lists of first taps and 2 of weights}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.resample %x dim 0 firsts [array<i64: 0>] weights [array<f64: 1.0>, array<f64: 1.0>] : (tensor<1x3xf32>) -> tensor<1x3xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @resample_of_integers(%x: tensor<1x3xi64>) {
+  // expected-error@+2 {{[resample.dims] resamples from dimension 1 on of 'tensor<1x3xi64>'}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.resample %x dim 1 firsts [array<i64: 0>] weights [array<f64: 1.0>] : (tensor<1x3xi64>) -> tensor<1x1xi64>
+  hyc.return
+}
+
+// -----
+
+hyc.func @resample_with_taps_outside(%x: tensor<1x3xf32>) {
+  // expected-error@+2 {{[resample.tables] makes 2 elements with 4 weights of dimension 1 of 'tensor<1x3xf32>', expected as many taps for each, all of them inside}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.resample %x dim 1 firsts [array<i64: 0, 2>] weights [array<f64: 1.0, 0.0, 0.5, 0.5>] : (tensor<1x3xf32>) -> tensor<1x2xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @resample_with_rows_of_unequal_length(%x: tensor<1x3xf32>) {
+  // expected-error@+2 {{[resample.tables] makes 2 elements with 3 weights of dimension 1}}
+  // expected-error@+1 {{failed to infer returned types}}
+  %0 = hyc.resample %x dim 1 firsts [array<i64: 0, 1>] weights [array<f64: 1.0, 0.5, 0.5>] : (tensor<1x3xf32>) -> tensor<1x2xf32>
+  hyc.return
+}
+
+// -----
+
 hyc.func @cumsum_beyond_the_last_dimension(%x: tensor<4xf32>) {
   // expected-error@+1 {{[cumsum.dim] adds along dimension 1 of 'tensor<4xf32>'}}
   %0 = hyc.cumsum %x dim 1 : tensor<4xf32>

@@ -1,10 +1,12 @@
-// Convolutions and pooling.
+// Convolutions, pooling and resampling.
 #include "device_test.h"
 #include "kernels/convolution/cuda.h"
 #include "kernels/convolution/reference.h"
 #include "kernels/gemm/cuda.h"
 #include "kernels/pooling/cuda.h"
 #include "kernels/pooling/reference.h"
+#include "kernels/resample/cuda.h"
+#include "kernels/resample/reference.h"
 
 namespace hyc::kernels::cuda {
 namespace {
@@ -94,6 +96,33 @@ TEST_F(Windows, MaximaAreTheFirstAndNaNIsAboveAll) {
   expectMaxPool<float>(0);
   expectMaxPool<Bf16>(1);
   expectMaxPool<F16>(4); // windows of padding alone
+}
+
+template <typename T> void expectResample(const ResampleDesc &d, double tolerance) {
+  std::vector<int64_t> firsts;
+  int64_t count = 0;
+  for (int i = 0; i < kResampledDims; ++i)
+    for (int64_t t = 0; d.taps[i] > 0 && t < d.to[i]; ++t, count += d.taps[i])
+      firsts.push_back(t * (d.from[i] - d.taps[i]) / d.to[i]);
+  const auto weights = randomValues<float>(count, 2);
+  const auto x = randomValues<T>(d.outer * d.from[0] * d.from[1] * d.from[2] * d.inner, 1);
+  Doubles want(static_cast<size_t>(d.outer * d.to[0] * d.to[1] * d.to[2] * d.inner));
+  reference::resample(d, widened(x).data(), firsts.data(), widened(weights).data(), want.data());
+  DeviceArray<T> dX(x), got(static_cast<int64_t>(want.size()));
+  DeviceArray<int64_t> dFirsts(firsts);
+  DeviceArray<float> dWeights(weights);
+  resample<T>(nullptr, d, dX, dFirsts, dWeights, got);
+  const Doubles values = got.readDoubles();
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_NEAR(values[i], want[i], tolerance) << "element " << i;
+}
+
+TEST_F(Windows, ResamplesOneToThreeDimensions) {
+  expectResample<float>({7, 1, {1, 1, 9}, {1, 1, 20}, {0, 0, 2}}, 1e-5);
+  expectResample<float>({3, 5, {1, 8, 9}, {1, 4, 30}, {0, 7, 4}}, 1e-5);
+  expectResample<float>({2, 3, {4, 5, 6}, {9, 3, 11}, {2, 3, 1}}, 1e-5);
+  expectResample<Bf16>({3, 1, {1, 8, 9}, {1, 13, 12}, {0, 2, 4}}, 2e-2);
+  expectResample<F16>({3, 1, {1, 8, 9}, {1, 13, 12}, {0, 2, 4}}, 3e-3);
 }
 
 } // namespace

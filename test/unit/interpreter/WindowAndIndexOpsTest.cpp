@@ -57,6 +57,16 @@ TEST(WindowOps, MaxPoolGivesTheLargestAndItsPlace) {
   EXPECT_TRUE(isNear(results[1], i64({1, 1, 5, 2}, {1, 3, 5, 7, 9, 11, 13, 15, 13, 15})));
 }
 
+TEST(WindowOps, ResampleInterpolatesAsPyTorch) {
+  Tensor y = apply("resample %0 dim 2 firsts [array<i64: 0, 0, 0, 0>, array<i64: 0, 0, 0, 1, 1, 1>] "
+                   "weights [array<f64: 1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0>, "
+                   "array<f64: 1.0, 0.0, 0.75, 0.25, 0.25, 0.75, 0.75, 0.25, 0.25, 0.75, 0.0, 1.0>]",
+                   {"tensor<1x1x2x3xf32>"}, "tensor<1x1x4x6xf32>", {f32({1, 1, 2, 3}, {1, -2, 3, 4, 0.5, -6})});
+  EXPECT_TRUE(isNear(y, f32({1, 1, 4, 6}, {1,        0.25,     -1.25,   -0.75, 1.75,  3,       1.75,    0.96875,
+                                           -0.59375, -0.84375, 0.21875, 0.75,  3.25,  2.40625, 0.71875, -1.03125,
+                                           -2.84375, -3.75,    4,       3.125, 1.375, -1.125,  -4.375,  -6})));
+}
+
 TEST(IndexOps, GatherTakesTheSameRowsOrOnesOfEachElement) {
   Tensor table = f32({3, 2}, {1, 2, 3, 4, 5, 6});
   EXPECT_TRUE(isNear(apply("gather %0, %1 dim 0 batch 0", {"tensor<3x2xf32>", "tensor<4xi64>"}, "tensor<4x2xf32>",

@@ -2,6 +2,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "kernel_test.h"
@@ -60,20 +61,31 @@ TEST(Scatter, HasTheBitsOfThePlainLoopsAtAnyNumberOfThreads) {
     }
 }
 
-TEST(CumSum, HasTheBitsOfThePlainLoopsInAllFourForms) {
+// Many lines beside the dimension; one, a few, and of more than one chunk; nothing.
+template <typename T>
+void expectPlainSums() {
   for (bool reverse : {false, true})
-    for (bool exclusive : {false, true}) {
-      const CumSumDesc d = {7, 113, 130, reverse, exclusive};
-      const Floats x = randomFloats(d.outer * d.size * d.inner, 4);
-      Floats want(x.size());
-      reference::cumSum(d, x.data(), want.data());
-      expectBitsIndependentOfThreads([&] {
-        Floats got = notANumber(x.size());
-        cumSum(d, x.data(), got.data());
-        EXPECT_TRUE(sameBits(got, want));
-        return got;
-      });
-    }
+    for (bool exclusive : {false, true})
+      for (const auto &[outer, size, inner] : std::initializer_list<std::array<int64_t, 3>>{
+               {7, 113, 130}, {37, 1003, 1}, {19, 65, 3}, {3, 64, 7}, {1, 5, 1}, {4, 50, 9}, {3, 0, 1}, {3, 4, 0}}) {
+        const CumSumDesc d = {outer, size, inner, reverse, exclusive};
+        const Floats random = randomFloats(outer * size * inner, 4);
+        std::vector<T> x, want(random.size());
+        for (float value : random) x.push_back(static_cast<T>(value * 1000));
+        reference::cumSum(d, x.data(), want.data());
+        expectBitsIndependentOfThreads([&] {
+          std::vector<T> got(x.size(), T(-7));
+          cumSum(d, x.data(), got.data());
+          EXPECT_EQ(got, want) << outer << " × " << size << " × " << inner;
+          return Floats(got.begin(), got.end());
+        });
+      }
+}
+TEST(CumSum, HasTheBitsOfThePlainLoopsInAllFourForms) {
+  expectPlainSums<float>();
+  expectPlainSums<double>();
+  expectPlainSums<int64_t>();
+  expectPlainSums<int32_t>();
 }
 
 template <typename T>
@@ -121,8 +133,9 @@ std::vector<T> rowsWithEqualElements(int64_t count, bool isAscending) {
 
 template <typename T>
 void expectOrdersOfAllLengths() {
-  for (int64_t size : {65, 300, 1024, 3000})
-    for (int64_t count : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{64}, int64_t{65}, size / 9, size / 2, size})
+  for (int64_t size : {3, 16, 64, 65, 100, 300, 1024, 3000})
+    for (int64_t count :
+         {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{8}, int64_t{64}, int64_t{65}, size / 9, size / 2, size})
       for (bool descending : {false, true})
         for (bool isAscending : {false, true})
           expectOrder({3, size, std::min(count, size), descending}, rowsWithEqualElements<T>(3 * size, isAscending));

@@ -60,20 +60,28 @@ static GradientCase convolution(const std::string &name, const std::string &op, 
 static std::vector<GradientCase> windowCases() {
   const std::string plain = "strides [1] dilations [1] pads [0] [0]";
   const std::string uneven = "strides [2, 1] dilations [1, 2] pads [1, 0] [2, 1]";
-  return {convolution("convolution_1d", "convolution", "2x3x7x", "4x3x3x", "2x4x5x", plain),
-          convolution("convolution_2d", "convolution", "2x3x6x5x", "4x3x3x2x", "2x4x4x4x", uneven),
-          convolution("convolution_groups", "convolution", "1x4x5x", "6x2x2x", "1x6x4x", plain + " {groups = 2 : i64}"),
-          convolution("convolution_each_channel", "convolution", "2x3x5x", "3x1x3x", "2x3x5x",
-                      "strides [1] dilations [1] pads [1] [1] {groups = 3 : i64}"),
-          convolution("convolution_3d", "convolution", "1x2x3x4x3x", "2x2x2x2x2x", "1x2x2x3x2x",
-                      "strides [1, 1, 1] dilations [1, 1, 1] pads [0, 0, 0] [0, 0, 0]"),
-          convolution("convolution_transpose", "convolution_transpose", "2x4x4x4x", "4x3x3x2x", "2x3x6x5x", uneven),
-          convolution("convolution_weight", "convolution_weight", "2x3x6x5x", "2x4x4x4x", "4x3x3x2x", uneven),
-          {"max_pool",
-           {{"x", "2x2x5x6x"}},
-           "2x2x3x3x",
-           "%r, %i = hyc.max_pool %x window [3, 2] strides [2, 2] dilations [1, 1] pads [1, 0] [1, 0] : "
-           "(tensor<2x2x5x6xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3x3xi64>)"}};
+  return {
+      convolution("convolution_1d", "convolution", "2x3x7x", "4x3x3x", "2x4x5x", plain),
+      convolution("convolution_2d", "convolution", "2x3x6x5x", "4x3x3x2x", "2x4x4x4x", uneven),
+      convolution("convolution_groups", "convolution", "1x4x5x", "6x2x2x", "1x6x4x", plain + " {groups = 2 : i64}"),
+      convolution("convolution_each_channel", "convolution", "2x3x5x", "3x1x3x", "2x3x5x",
+                  "strides [1] dilations [1] pads [1] [1] {groups = 3 : i64}"),
+      convolution("convolution_3d", "convolution", "1x2x3x4x3x", "2x2x2x2x2x", "1x2x2x3x2x",
+                  "strides [1, 1, 1] dilations [1, 1, 1] pads [0, 0, 0] [0, 0, 0]"),
+      convolution("convolution_transpose", "convolution_transpose", "2x4x4x4x", "4x3x3x2x", "2x3x6x5x", uneven),
+      convolution("convolution_weight", "convolution_weight", "2x3x6x5x", "2x4x4x4x", "4x3x3x2x", uneven),
+      {"max_pool",
+       {{"x", "2x2x5x6x"}},
+       "2x2x3x3x",
+       "%r, %i = hyc.max_pool %x window [3, 2] strides [2, 2] dilations [1, 1] pads [1, 0] [1, 0] : "
+       "(tensor<2x2x5x6xf64>) -> (tensor<2x2x3x3xf64>, tensor<2x2x3x3xi64>)"},
+      // Columns of one tap, of several that are apart, and of none.
+      {"resample",
+       {{"x", "2x3x4x2x"}},
+       "2x5x2x2x",
+       "%r = hyc.resample %x dim 1 firsts [array<i64: 0, 1, 1, 0, 1>, array<i64: 2, 1>] "
+       "weights [array<f64: 0.5, 0.25, -1.0, 2.0, 0.0, 1.0, 0.75, 0.0, 0.3, 0.7>, array<f64: 1.5, -0.5, 0.0, 0.25>] "
+       ": (tensor<2x3x4x2xf64>) -> tensor<2x5x2x2xf64>"}};
 }
 
 static std::vector<GradientCase> indexCases() {
