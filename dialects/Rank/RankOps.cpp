@@ -382,6 +382,9 @@ static int64_t lastPlace(RepeatOp repeat, int64_t step, int64_t period) {
   return step * ((period > 0 ? std::min(period, times) : times) - 1);
 }
 
+static bool isPeriod(int64_t step, int64_t period) { return period == 0 || (step != 0 && period >= 2); }
+static constexpr char kPeriodsExpected[] = ", expected a period of 2 at least, and none without a step";
+
 LogicalResult RepeatOp::verify() {
   if (static_cast<int64_t>(getTimes()) < 1)
     return emitOpError("[repeat.times] is made ") << static_cast<int64_t>(getTimes()) << " times, expected 1 at least";
@@ -394,9 +397,10 @@ LogicalResult RepeatOp::verify() {
 LogicalResult AtOp::verify() {
   auto step = static_cast<int64_t>(getStep()), period = static_cast<int64_t>(getPeriod());
   auto repeat = (*this)->getParentOfType<RepeatOp>();
-  if ((step != 0 && !repeat) || (period != 0 && (step == 0 || period < 2)))
-    return emitOpError("[at.turn] has step ")
-           << step << " and period " << period << ", expected none outside a rank.repeat, and a period of 2 at least";
+  if (step != 0 && !repeat)
+    return emitOpError("[at.turn] has step ") << step << ", but stands in no rank.repeat";
+  if (!isPeriod(step, period))
+    return emitOpError("[at.turn] has period ") << period << " and step " << step << kPeriodsExpected;
   if (step % getResult().getType().getElementBytes() != 0)
     return emitOpError("[at.alignment] goes on by ")
            << step << " bytes, expected a multiple of the element size " << getResult().getType().getElementBytes();
@@ -420,8 +424,11 @@ LogicalResult TurnOp::verify() {
   BufferType source = getSource().getType(), part = getResult().getType();
   if (source.getElementType() != part.getElementType())
     return emitOpError("takes ") << part << " of " << source << ", whose elements differ";
+  auto step = static_cast<int64_t>(getStep()), period = static_cast<int64_t>(getPeriod());
+  if (!isPeriod(step, period))
+    return emitOpError("[turn.period] has period ") << period << " and step " << step << kPeriodsExpected;
   int64_t first = getOffset();
-  int64_t last = first + lastPlace((*this)->getParentOfType<RepeatOp>(), getStep(), getPeriod());
+  int64_t last = first + lastPlace((*this)->getParentOfType<RepeatOp>(), step, period);
   int64_t begin = std::min(first, last), end = std::max(first, last) + part.getExtent();
   if (begin < 0 || end > source.getExtent())
     return emitOpError("[turn.bounds] takes elements ") << begin << " to " << end << " of " << source.getExtent();

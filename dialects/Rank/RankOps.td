@@ -428,6 +428,7 @@ def Rank_TurnOp : Rank_Op<"turn", [Pure, HasParent<"RepeatOp">]> {
     of two parts one is what a turn reads and the other what it writes, for the next turn to read.
 
     1. `turn.bounds`: it lies inside the source, in whichever turn.
+    2. `turn.period`: only with a step is there a period, of at least 2.
   }];
   let arguments = (ins Rank_BufferType:$source, I64Attr:$offset, I64Attr:$step,
                        DefaultValuedAttr<I64Attr, "0">:$period);

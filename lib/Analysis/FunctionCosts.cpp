@@ -135,8 +135,11 @@ void FunctionCosts::walk(Block &block, const Rows &rows, StringRef layer) {
   llvm::DenseMap<Value, size_t> tickets;
   for (Operation &op : block) {
     if (auto repeat = dyn_cast<rank::RepeatOp>(op)) {
-      for (uint64_t turn = 0; turn < repeat.getTimes(); ++turn)
-        walk(repeat.getBlock(), rows, layer);
+      const auto begin = static_cast<int64_t>(events.size());
+      walk(repeat.getBlock(), rows, layer);
+      const std::vector<Event> turn(events.begin() + begin, events.end());
+      for (uint64_t more = 1; more < repeat.getTimes(); ++more)
+        events.insert(events.end(), turn.begin(), turn.end());
     } else if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
       auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
       auto id = op.getAttrOfType<StringAttr>("id");

@@ -55,3 +55,21 @@ hyc.func @forward.2(%h: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, t
   }
   hyc.return %last, %all : tensor<2xf32>, tensor<2x2xf32>
 }
+
+// Of a scan in a scan the inner one is written out unasked: the outer one becomes the loop.
+// CHECK-LABEL: @forward.3
+// CHECK: hyc.scan 4
+// CHECK-NOT: hyc.scan
+// CHECK: hyc.return
+hyc.func @forward.3(%h: tensor<2xf32>) -> tensor<2xf32> {
+  %last = hyc.scan 4 init(%h) attributes {id = "outer"} : (tensor<2xf32>) -> tensor<2xf32> {
+  ^bb0(%own: tensor<2xf32>):
+    %inner = hyc.scan 2 init(%own) attributes {id = "inner"} : (tensor<2xf32>) -> tensor<2xf32> {
+    ^bb0(%each: tensor<2xf32>):
+      %0 = hyc.tanh %each {id = "next"} : tensor<2xf32>
+      hyc.yield %0 : tensor<2xf32>
+    }
+    hyc.yield %inner : tensor<2xf32>
+  }
+  hyc.return %last : tensor<2xf32>
+}

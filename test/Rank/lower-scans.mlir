@@ -5,7 +5,7 @@
 // RUN: hyc-opt %s --hyc-hoist-invariants --hyc-fuse-bias --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s --check-prefix=LOWER
 // RUN: hyc-opt %s --hyc-hoist-invariants --hyc-fuse-bias --hyc-form-clusters --hyc-lower-to-rank --hyc-reuse-operands --hyc-place-buffers | FileCheck %s --check-prefix=PLACE
 
-dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 1 batch <{dp}> tensor <{tp}>
+dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 3 batch <{dp}> tensor <{tp}>
 hyc.param @w : tensor<4x4xf32> from #hyc.fill<1.0 : f64>
 hyc.state @y role "output" : tensor<8x2x4xf32> from #hyc.fill<0.0 : f64>
 hyc.state @z role "output" : tensor<2x4xf32> from #hyc.fill<0.0 : f64>
@@ -17,6 +17,7 @@ hyc.state @z role "output" : tensor<2x4xf32> from #hyc.fill<0.0 : f64>
 // HOIST-NOT: hyc.tanh {{.*}}4x4xf32
 // HOIST: hyc.broadcast
 // HOIST: hyc.einsum
+// HOIST: hyc.return
 
 // LOWER-LABEL: rank.func @forward()
 // Eight elements of what is stacked, two of what is only carried.
@@ -31,8 +32,8 @@ hyc.state @z role "output" : tensor<2x4xf32> from #hyc.fill<0.0 : f64>
 // LOWER-DAG: rank.turn %[[STACK]] + 48 step -8 : <8x2x4xf32> to <2x4xf32>
 // LOWER-DAG: rank.turn %[[PAIR]] + 8 step -8 period 2 : <2x2x4xf32> to <2x4xf32>
 // LOWER: rank.gemm
-// LOWER-NOT: strided_copy
-// LOWER: }
+// LOWER-NEXT: rank.launch
+// LOWER-NEXT: {{^      [}]$}}
 // After eight steps the second of the pair is the last.
 // LOWER: rank.view %[[PAIR]] + 8 : <2x2x4xf32> to <2x4xf32>
 
@@ -41,7 +42,7 @@ hyc.state @z role "output" : tensor<2x4xf32> from #hyc.fill<0.0 : f64>
 // PLACE-DAG: rank.at @activations {{[0-9]+}} step -32 {{.*}}: <2x4xf32>
 // PLACE-DAG: rank.at @activations {{[0-9]+}} step 32 period 2 {{.*}}: <2x4xf32>
 // PLACE-NOT: rank.turn
-// PLACE: }
+// PLACE: {{^      [}]$}}
 hyc.func @forward.0(%x: tensor<8x2x4xf32> {hyc.input = "x"}) attributes {dist.stage = 0 : i64} {
   %w = hyc.read @w : tensor<4x4xf32>
   %zero = hyc.constant {id = "zero"} dense<0.0> : tensor<2x4xf32>
@@ -65,3 +66,62 @@ hyc.func @backward.0() attributes {dist.stage = 0 : i64} { hyc.return }
 hyc.func @reduce.0() attributes {dist.stage = 0 : i64} { hyc.return }
 hyc.func @apply.0() attributes {dist.stage = 0 : i64} { hyc.return }
 dist.schedule stage 0 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>]
+
+// Of what is hoisted one may be made of the other; what it is made of besides is copied, and stays where clusters make it.
+// HOIST-LABEL: hyc.func @forward.1
+// HOIST: %[[T:.*]] = hyc.tanh %[[W:.*]] {id = "t"}
+// HOIST: %[[ONES:.*]] = hyc.broadcast
+// HOIST: %[[U:.*]] = hyc.add %[[T]], %[[ONES]] {id = "u"}
+// HOIST: hyc.scan 2 init({{.*}}) with(%[[W]], %[[T]], %[[U]])
+// HOIST-NEXT: ^bb0(%[[H:[^:]*]]: tensor<4x4xf32>, %{{[^:]*}}: tensor<4x4xf32>, %[[TIN:[^:]*]]: tensor<4x4xf32>, %[[UIN:[^:]*]]: tensor<4x4xf32>):
+// HOIST: hyc.broadcast
+// HOIST: hyc.mul %[[H]], %[[TIN]]
+// HOIST: hyc.mul %{{.*}}, %[[UIN]]
+
+// Two steps are a first one and a loop of one turn. The last state is saved, and not the pair that it lies in.
+// LOWER-LABEL: rank.program @stage1
+// LOWER: rank.record @last in @activations {{.*}}: !rank.buffer<4x4xf32>
+// LOWER: rank.repeat 1
+// LOWER: {{^      [}]$}}
+// LOWER: rank.call "strided_copy"
+hyc.func @forward.1(%x: tensor<4x4xf32> {hyc.input = "x"}) -> (tensor<4x4xf32> {hyc.saved = "last"}) attributes {dist.stage = 1 : i64} {
+  %w = hyc.read @w : tensor<4x4xf32>
+  %last = hyc.scan 2 init(%x) with(%w) attributes {id = "scan"} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%h: tensor<4x4xf32>, %weight: tensor<4x4xf32>):
+    %t = hyc.tanh %weight {id = "t"} : tensor<4x4xf32>
+    %one = hyc.constant {id = "one"} dense<1.0> : tensor<4xf32>
+    %ones = hyc.broadcast %one [1] {id = "ones"} : (tensor<4xf32>) -> tensor<4x4xf32>
+    %u = hyc.add %t, %ones {id = "u"} : tensor<4x4xf32>
+    %0 = hyc.mul %h, %t {id = "first"} : tensor<4x4xf32>
+    %1 = hyc.mul %0, %u {id = "second"} : tensor<4x4xf32>
+    %2 = hyc.add %1, %ones {id = "third"} : tensor<4x4xf32>
+    hyc.yield %2 : tensor<4x4xf32>
+  }
+  hyc.return %last : tensor<4x4xf32>
+}
+hyc.func @backward.1(%last: tensor<4x4xf32> {hyc.saved = "last"}) attributes {dist.stage = 1 : i64} { hyc.return }
+hyc.func @reduce.1() attributes {dist.stage = 1 : i64} { hyc.return }
+hyc.func @apply.1() attributes {dist.stage = 1 : i64} { hyc.return }
+dist.schedule stage 1 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>, #dist.do<backward micro_batch 0 slot 0>]
+
+// A single step is no loop. An index that is carried on is compared where it is used.
+// LOWER-LABEL: rank.program @stage2
+// LOWER: rank.func @forward()
+// LOWER: rank.call "gather" {{.*}}index_bound = 4
+// LOWER-NOT: rank.repeat
+// LOWER: rank.func @backward
+hyc.func @forward.2(%at: tensor<2xi64> {hyc.input = "at"}) attributes {dist.stage = 2 : i64} {
+  %w = hyc.read @w : tensor<4x4xf32>
+  %last, %all = hyc.scan 1 init(%at) with(%w) attributes {id = "scan"} : (tensor<2xi64>, tensor<4x4xf32>) -> (tensor<2xi64>, tensor<1x2x4xf32>) {
+  ^bb0(%i: tensor<2xi64>, %weight: tensor<4x4xf32>):
+    %0 = hyc.gather %weight, %i dim 0 batch 0 {id = "rows"} : (tensor<4x4xf32>, tensor<2xi64>) -> tensor<2x4xf32>
+    hyc.yield %i, %0 : tensor<2xi64>, tensor<2x4xf32>
+  }
+  %rows = hyc.reshape %all {id = "r"} : (tensor<1x2x4xf32>) -> tensor<2x4xf32>
+  hyc.write %rows into @z : tensor<2x4xf32>
+  hyc.return
+}
+hyc.func @backward.2() attributes {dist.stage = 2 : i64} { hyc.return }
+hyc.func @reduce.2() attributes {dist.stage = 2 : i64} { hyc.return }
+hyc.func @apply.2() attributes {dist.stage = 2 : i64} { hyc.return }
+dist.schedule stage 2 slots 1 [#dist.do<begin_step>, #dist.do<forward micro_batch 0 slot 0>]

@@ -425,15 +425,19 @@ GraphValue Generator::recurrent() {
   for (int64_t i = 0; i < carried; ++i)
     init.push_back(chance(50) ? text.constant(0, {options.samples, width})
                               : text.scaled(text.reduce("sum", x, {1}), 0.2));
+  // The weight first: it always reaches the loss, and of a graph's parameters the first one trains.
+  GraphValue weights = weight("recurrence.weight", {width, width}, width);
   GraphValue bias = parameter("recurrence.bias", {width}, 0, 0.3);
-  std::vector<GraphValue> known =
-      text.beginScan(init, {over}, {weight("recurrence.weight", {width, width}, width), bias});
+  std::vector<GraphValue> known = text.beginScan(init, {over}, {weights, bias});
   GraphValue offset = known.back(), matrix = *(known.end() - 2);
   known.resize(known.size() - 2);
   GraphValue element = known.back();
-  if (chance(40))
-    matrix = text.same("hyc.tanh", {matrix}); // the same in every step
+  // The same in every step, one made of the other.
   GraphValue product = text.einsum("bk,kn->bn", known[below(carried)], matrix);
+  for (int64_t more = below(3); more > 0; --more) {
+    matrix = text.same("hyc.tanh", {matrix});
+    product = text.same("hyc.add", {product, text.einsum("bk,kn->bn", known[below(carried)], matrix)});
+  }
   if (chance(50))
     product = text.same("hyc.add", {product, text.broadcast(offset, "[1]", product.shape)});
   known.push_back(text.same("hyc.tanh", {text.same("hyc.add", {product, element})}));

@@ -14,6 +14,7 @@ Comparison comparisonOf(uint64_t seed) {
   Comparison comparison(seed);
   comparison.options.recurs = true;
   comparison.options.blocks = 2 + static_cast<int64_t>(seed % 4);
+  comparison.policies = seed % 2 == 0 ? "poison=true" : "";
   if (comparison.layout.dp > 1) {
     comparison.zero = "zero=" + std::to_string(random() % 4) + " persistence-threshold=0";
     comparison.options.widthFactor = 6;

@@ -160,7 +160,7 @@ std::string FunctionEmitter::arenaBase(StringRef arena, bool perSlot) {
   return identifier(arena) + (perSlot ? "Slot" : "");
 }
 
-/// "turn * 512", "(turn % 2) * -64"
+/// "turn * 512", "turn % 2 * -64"
 static std::string turned(rank::AtOp place) {
   auto step = static_cast<int64_t>(place.getStep()), period = static_cast<int64_t>(place.getPeriod());
   return (period ? "turn % " + std::to_string(period) : std::string("turn")) + " * " + std::to_string(step);

@@ -45,6 +45,12 @@ StringRef labelOf(Operation *call) {
   return call->getName().getStringRef();
 }
 
+/// What makes values that are not to be read any more.
+bool isPoison(Operation *op) {
+  auto call = dyn_cast<rank::CallOp>(op);
+  return call && call.getKernel() == "poison";
+}
+
 class CheckPlacer {
 public:
   CheckPlacer(rank::ProgramOp program, dist::MeshOp mesh) : program(program), mesh(mesh) {}
@@ -54,7 +60,7 @@ public:
       if (auto start = dyn_cast<rank::StartOp>(op)) {
         if (dist::factsOf(start.getExchange()).combines)
           checkExchange(start);
-      } else if (!rank::writtenBuffers(op).empty()) {
+      } else if (!rank::writtenBuffers(op).empty() && !isPoison(op)) {
         OpBuilder builder(func->getContext());
         builder.setInsertionPointAfter(op);
         add(builder, op, rank::writtenBuffers(op), rank::readBuffers(op));

@@ -21,13 +21,17 @@ struct DecomposeComposites : hyc::impl::DecomposeCompositesBase<DecomposeComposi
     llvm::StringSet<> names;
     for (const std::string &name : ops)
       names.insert("hyc." + name);
-    if (names.empty())
-      names = {"hyc.softmax"};
+    // Of scans in scans the outer one is a loop.
+    auto hasNoKernel = [&](Operation *op) {
+      if (names.empty())
+        return isa<SoftmaxOp>(op) || (isa<ScanOp>(op) && isa<ScanOp>(op->getParentOp()));
+      return names.contains(op->getName().getStringRef());
+    };
     SmallVector<DecomposableOpInterface> composites;
     auto find = [&] {
       composites.clear();
       walkFunctions(getOperation(), [&](DecomposableOpInterface op) {
-        if (names.contains(op->getName().getStringRef()))
+        if (hasNoKernel(op))
           composites.push_back(op);
       });
       return !composites.empty();

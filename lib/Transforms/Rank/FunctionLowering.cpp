@@ -96,13 +96,9 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
   auto type = cast<rank::BufferType>(buffer.getType());
   if (type.isDense())
     return buffer;
-  // Once, and not in every step.
-  if (Value outside = scanStep.invariants.lookup(tensor)) {
-    OpBuilder::InsertionGuard guard(builder);
-    if (scanStep.repeat)
-      builder.setInsertionPoint(scanStep.repeat);
+  // In the first step, before the others: they find the copy.
+  if (Value outside = scanStep.invariants.lookup(tensor))
     return buffers[tensor] = denseBufferOf(outside);
-  }
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
   Value dense = allocate(type, kActivations, tensor.getLoc(), id);
   copy(dense, buffer, id);
@@ -195,8 +191,7 @@ Value FunctionLowering::placeIn(ConcatOp concat, unsigned part) {
 }
 
 /// Of several uses one may be a concatenation, or what a step of a scan gives: the others then read it there, if its
-/// elements follow one another. Not where a use has claims of its own on where it
-/// lies.
+/// elements follow one another. Not where a use has claims of its own on where it lies.
 Value FunctionLowering::placeBesideOtherUses(Value tensor) {
   if (llvm::any_of(tensor.getUsers(), [](Operation *user) {
         return isa<ReturnOp, AccumulateOp, WriteOp>(user) || isa<dist::DistDialect>(user->getDialect());

@@ -168,11 +168,10 @@ private:
   };
   llvm::DenseMap<mlir::Value, MemberParts> received; // by what is pending
   llvm::DenseMap<mlir::Operation *, mlir::Value> concats;
-  /// Of the step of a scan that is being lowered: where what it gives has to lie, what its invariant arguments are
-  /// outside, and the op that repeats it, if it is one of many.
+  /// Of the step of a scan that is being lowered: where what it gives has to lie, and what its invariant arguments are
+  /// outside.
   struct ScanStep {
     llvm::DenseMap<mlir::Value, mlir::Value> places, invariants;
-    rank::RepeatOp repeat;
   };
   ScanStep scanStep;
   llvm::DenseSet<mlir::Operation *> fusedAccumulations;

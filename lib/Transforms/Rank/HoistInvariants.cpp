@@ -31,12 +31,17 @@ public:
   /// How many ops were moved.
   int64_t run() {
     findInvariant();
-    SmallVector<Value> wanted;
+    // All are computed before any is taken in: one may be made of another.
+    SmallVector<std::pair<Value, Value>> wanted;
     for (Operation *op : invariant)
       if (!isMadeInPassing(op))
-        llvm::copy_if(op->getResults(), std::back_inserter(wanted), [&](Value value) { return isSeen(value); });
-    for (Value value : wanted)
-      passIn(value);
+        for (Value value : op->getResults())
+          if (isSeen(value))
+            wanted.push_back({value, hoist(value)});
+    for (auto [inside, before] : wanted) {
+      scan.getInvariantsMutable().append(before);
+      inside.replaceAllUsesWith(step.addArgument(inside.getType(), inside.getLoc()));
+    }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step.without_terminator())))
       if (invariant.contains(&op) && op.use_empty())
         op.erase();
@@ -69,13 +74,8 @@ private:
     for (Value operand : op->getOperands())
       hoist(operand);
     builder.clone(*op, outside);
-    ++moved;
+    moved += !isMadeInPassing(op);
     return outside.lookup(value);
-  }
-
-  void passIn(Value value) {
-    scan.getInvariantsMutable().append(hoist(value));
-    value.replaceAllUsesWith(step.addArgument(value.getType(), value.getLoc()));
   }
 
   ScanOp scan;

@@ -38,7 +38,7 @@ bool FunctionLowering::worksInPlace(Operation *op) {
   while (auto reshape = value.hasOneUse() ? value.getDefiningOp<ReshapeOp>() : ReshapeOp())
     value = reshape.getOperand();
   Operation *producer = value.getDefiningOp();
-  if (!value.hasOneUse() || !producer || isa<SplitOp, SliceOp, TransposeOp, ReshapeOp, dist::WaitOp>(producer))
+  if (!value.hasOneUse() || !producer || isa<SplitOp, SliceOp, TransposeOp, ReshapeOp, ScanOp, dist::WaitOp>(producer))
     return false;
   auto read = dyn_cast<ReadOp>(producer);
   if (!read)

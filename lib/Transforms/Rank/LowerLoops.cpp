@@ -4,6 +4,8 @@
 // of two places in turn.
 #include "FunctionLowering.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 using namespace hyc;
 
@@ -15,13 +17,14 @@ public:
       : function(function), builder(function.builder), scan(scan), steps(static_cast<int64_t>(scan.getSteps())) {}
 
   LogicalResult run() {
-    if (function.scanStep.repeat || !function.scanStep.places.empty())
-      return scan.emitOpError("stands in the step of another one, expected one of them to be decomposed");
+    if (isa<ScanOp>(scan->getParentOp()))
+      return scan.emitOpError(
+          "stands in the step of another one; expected hyc-decompose-composites to have run before");
     place();
     if (failed(lowerFirst()) || (steps > 1 && failed(lowerOthers())))
       return failure();
     for (auto [index, last] : llvm::enumerate(scan.getLast()))
-      function.buffers[last] = partOf(index, steps - 1);
+      function.buffers[last] = placeOfLast(index);
     for (auto [stack, buffer] : llvm::zip_equal(scan.getStacks(), stacks))
       function.buffers[stack] = buffer;
     return success();
@@ -46,10 +49,11 @@ private:
   Value element(Value whole, int64_t index);
   Value elementInTurn(Value whole, int64_t first);
   Value partOf(size_t yielded, int64_t step);
+  Value placeOfLast(size_t carried);
   Value partInTurn(size_t yielded, int64_t first);
   LogicalResult lowerFirst();
   LogicalResult lowerOthers();
-  LogicalResult lowerStep(ArrayRef<Value> parts);
+  LogicalResult lowerStep(llvm::function_ref<Value(size_t)> partOf);
 
   FunctionLowering &function;
   OpBuilder &builder;
@@ -95,11 +99,26 @@ Value ScanLowering::partOf(size_t yielded, int64_t step) {
   return element(place.whole, place.isPair ? step % 2 : elementOf(step));
 }
 
+/// The element that the last step wrote. What is saved or sent on is copied out of it, so that not all of them are with
+/// it, unless they are anyway.
+Value ScanLowering::placeOfLast(size_t carried) {
+  Value last = scan.getLast()[carried], element = partOf(carried, steps - 1);
+  auto isReturned = [](Value value) { return llvm::any_of(value.getUsers(), llvm::IsaPred<ReturnOp>); };
+  auto stack = llvm::find(stacks, places[carried].whole);
+  if (!isReturned(last) || (stack != stacks.end() && isReturned(scan.getStacks()[stack - stacks.begin()])))
+    return element;
+  Value own = function.destinationOf(last, FunctionLowering::Layout::Dense).buffer;
+  function.copy(own, element, getId(scan));
+  return own;
+}
+
 Value ScanLowering::partInTurn(size_t yielded, int64_t first) {
   const Place &place = places[yielded];
   if (!place.isPair)
     return elementInTurn(place.whole, first);
   int64_t stride = strideOf(place.whole);
+  if (stride == 0) // nothing is carried
+    return elementInTurn(place.whole, first);
   bool isOdd = first % 2 == 1;
   return rank::TurnOp::create(builder, place.whole.getLoc(), elementType(place.whole), place.whole, isOdd ? stride : 0,
                               isOdd ? -stride : stride, /*period=*/2);
@@ -110,10 +129,7 @@ LogicalResult ScanLowering::lowerFirst() {
     function.buffers[argument] = function.bufferOf(init);
   for (auto [argument, sequence] : llvm::zip_equal(scan.getElementArguments(), scan.getSequences()))
     function.buffers[argument] = element(function.bufferOf(sequence), elementOf(0));
-  SmallVector<Value> parts;
-  for (size_t index = 0; index < places.size(); ++index)
-    parts.push_back(partOf(index, 0));
-  return lowerStep(parts);
+  return lowerStep([&](size_t index) { return partOf(index, 0); });
 }
 
 LogicalResult ScanLowering::lowerOthers() {
@@ -126,35 +142,31 @@ LogicalResult ScanLowering::lowerOthers() {
     function.buffers[argument] = partInTurn(index, 0);
   for (auto [argument, sequence] : llvm::zip_equal(scan.getElementArguments(), scan.getSequences()))
     function.buffers[argument] = elementInTurn(function.bufferOf(sequence), 1);
-  SmallVector<Value> parts;
-  DenseMap<Value, Value> known; // what is carried and stacked has one
-  for (size_t index = 0; index < places.size(); ++index) {
-    Value &part = known[places[index].whole];
-    if (!part)
-      part = partInTurn(index, 1);
-    parts.push_back(part);
-  }
-  function.scanStep.repeat = repeat;
-  return lowerStep(parts);
+  return lowerStep([&](size_t index) { return partInTurn(index, 1); });
 }
 
-/// The calls of one step, whose arguments but for the invariant ones have their buffers. `parts`: where what it gives
-/// has to lie.
-LogicalResult ScanLowering::lowerStep(ArrayRef<Value> parts) {
+/// The calls of one step, whose arguments but for the invariant ones have their buffers. `partOf` tells where a value
+/// that it gives has to lie; what is carried and stacked is one.
+LogicalResult ScanLowering::lowerStep(llvm::function_ref<Value(size_t)> partOf) {
+  llvm::MapVector<Value, std::pair<Value, Value>> given; // by where those of all steps lie: the value, its place
+  for (auto [index, value] : llvm::enumerate(scan.getYielded()))
+    if (auto [entry, isNew] = given.try_emplace(places[index].whole); isNew)
+      entry->second = {value, partOf(index)};
   FunctionLowering::ScanStep &step = function.scanStep;
   for (auto [argument, outside] : llvm::zip_equal(scan.getInvariantArguments(), scan.getInvariants())) {
     function.buffers[argument] = function.bufferOf(outside);
     step.invariants[argument] = outside;
   }
-  for (auto [value, part] : llvm::zip_equal(scan.getYielded(), parts))
-    step.places.try_emplace(value, part);
+  for (auto &[whole, entry] : given)
+    step.places.insert(entry);
   for (Operation &op : scan.getStep().without_terminator())
     if (failed(function.lowerAny(&op)))
       return failure();
-  for (auto [value, part] : llvm::zip_equal(scan.getYielded(), parts)) {
-    Value given = function.bufferOf(value);
-    if (rootOf(given) != rootOf(part) || given.getType() != part.getType())
-      function.copy(part, given, getId(scan));
+  for (auto &[whole, entry] : given) {
+    auto [value, part] = entry;
+    Value made = function.bufferOf(value);
+    if (rootOf(made) != rootOf(part) || made.getType() != part.getType())
+      function.copy(part, made, getId(scan));
   }
   // The next time it is lowered, it is another step.
   for (Operation &op : scan.getStep())

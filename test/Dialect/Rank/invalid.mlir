@@ -293,8 +293,58 @@ rank.program @p stage 0 slots 1 {
 rank.program @p stage 0 slots 1 {
   rank.arena @a bytes 64
   rank.func @forward() {
-    // expected-error @+1 {{[at.turn] has step 16 and period 0, expected none outside a rank.repeat}}
+    // expected-error @+1 {{[at.turn] has step 16, but stands in no rank.repeat}}
     %0 = rank.at @a 0 step 16 : <4xf32>
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    rank.repeat 2 {
+      // expected-error @+1 {{[at.turn] has period 1 and step 16, expected a period of 2 at least, and none without a step}}
+      %0 = rank.at @a 0 step 16 period 1 : <4xf32>
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    rank.repeat 2 {
+      // expected-error @+1 {{[at.alignment] goes on by 6 bytes, expected a multiple of the element size 4}}
+      %0 = rank.at @a 0 step 6 : <4xf32>
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4x4xf32>
+    rank.repeat 4 {
+      // expected-error @+1 {{[turn.period] has period 2 and step 0, expected a period of 2 at least, and none without a step}}
+      %1 = rank.turn %0 + 8 step 0 period 2 : <4x4xf32> to <4xf32>
+    }
+  }
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @a bytes 64
+  rank.func @forward() {
+    %0 = rank.at @a 0 : <4x4xf32>
+    rank.repeat 4 {
+      // expected-error @+1 {{whose elements differ}}
+      %1 = rank.turn %0 + 0 step 4 : <4x4xf32> to <4xi32>
+    }
   }
 }
 

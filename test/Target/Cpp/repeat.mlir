@@ -11,7 +11,7 @@ hyc.state @token_count role "token_count" : tensor<i64> from #hyc.fill<0.0>
 // CHECK-NEXT: // rnn.x: table (16, 8)
 // CHECK-NEXT: embedding({.tokens = 2, .rows = 16, .width = 8}, i64(feeds + {{[0-9]+}} + turn * 16), f32(parameters + 0),
 // CHECK: // rnn.add
-// CHECK: f32(activations + {{[0-9]+}} + turn % 2 * {{-?}}64)
+// CHECK-NEXT: kernels::add_16(f32(activations + [[FIRST:[0-9]+]] + turn % 2 * 64), {{.*}}, f32(activations + {{[0-9]+}} + turn % 2 * -64));
 // CHECK: hycrt::checkFinite({{.*}}turn
 // CHECK: {{^  }}}
 hyc.func @microbatch(%ids: tensor<4x2xi64> {hyc.input = "ids", hyc.source = "token"},

@@ -1,8 +1,8 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
 // What they are told stands in the module: policies (hyc/Plan/Policies.h) and the target. The options that are left serve
 // tests alone.
-// Their order is: decompose-composites, fuse-bias, form-clusters, lower-to-rank, reuse-operands, place-buffers,
-// coalesce-reductions, bucket-exchanges, share-layers, verify-rank.
+// Their order is: decompose-composites, hoist-invariants, fuse-bias, form-clusters, lower-to-rank, reuse-operands,
+// stream-updates, place-buffers, coalesce-reductions, bucket-exchanges, check-finite, share-layers, verify-rank.
 
 #ifndef HYC_TRANSFORMS_RANK_PASSES_TD
 #define HYC_TRANSFORMS_RANK_PASSES_TD
@@ -25,7 +25,7 @@ def DecomposeComposites : Pass<"hyc-decompose-composites", "::mlir::ModuleOp"> {
     f32, bf16 and f16, for which there is no matrix product, become sums of products.
   }];
   let options = [
-    ListOption<"ops", "ops", "std::string", "mnemonics of the ops to replace; softmax if none is given">,
+    ListOption<"ops", "ops", "std::string", "mnemonics of the ops to replace; softmax, and scan within a scan, if none is given">,
   ];
   let statistics = [Statistic<"decomposed", "decomposed", "ops replaced">];
   let dependentDialects = ["::hyc::HycDialect"];
@@ -35,7 +35,7 @@ def HoistInvariants : Pass<"hyc-hoist-invariants", "::mlir::ModuleOp"> {
   let summary = "Computes once, before a hyc.scan, what is the same in all of its steps";
   let description = [{
     ```mlir
-    %last = hyc.scan 16 init(%h) with(%w) : … {
+    %last = hyc.scan 8 init(%h) with(%w) : … {
     ^bb0(%state: tensor<2x4xf32>, %weight: tensor<4x4xf32>):
       %0 = hyc.tanh %weight : tensor<4x4xf32>
       …
@@ -43,7 +43,7 @@ def HoistInvariants : Pass<"hyc-hoist-invariants", "::mlir::ModuleOp"> {
     becomes
     ```mlir
     %0 = hyc.tanh %w : tensor<4x4xf32>
-    %last = hyc.scan 16 init(%h) with(%w, %0) : … {
+    %last = hyc.scan 8 init(%h) with(%w, %0) : … {
     ```
     Broadcasts, counted numbers and splat constants stay: clusters make them out of nothing.
   }];
