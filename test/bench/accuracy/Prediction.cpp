@@ -25,6 +25,8 @@ MachineRates hyc::accuracy::scaled(MachineRates rates, const Factors &factors) {
   rates.link *= factors.link;
   rates.launch *= factors.launch;
   rates.dispatch += factors.dispatch;
+  // Who starts kernels one by one from Python makes exchanges in their stream, where it awaits them.
+  rates.communicationThread = rates.communicationThread && rates.dispatch == 0;
   for (MachineTier &tier : rates.tiers)
     for (SizedValue &rate : tier.rates) rate.value *= factors.link;
   return rates;
@@ -78,8 +80,17 @@ static MachineRates withCastsFused(MachineRates rates) {
   return rates;
 }
 
+/// all_reduce over four hosts of 8 A100 with 8 × 200 Gb/s each (ml-engineering, network/benchmarks); smaller messages
+/// as the machine's file has them.
+static MachineRates withWideNetwork(MachineRates rates) {
+  std::vector<SizedValue> &points = rates.tiers.back().rates;
+  points = {points.front(), {16777216, 93.93e9}, {134217728, 88.23e9}, {1073741824, 94.15e9}};
+  return rates;
+}
+
 MachineRates Predictor::ratesFor(const Key &key) {
-  MachineRates rates = scaled(ratesOf(std::get<1>(key)), factors);
+  const MachineRates &file = ratesOf(std::get<1>(key));
+  MachineRates rates = scaled(std::get<5>(key) ? withWideNetwork(file) : file, factors);
   if (double share = std::get<4>(key); share > 0) rates.attentionShare = share;
   return std::get<2>(key) == "fp8" ? withCastsFused(rates) : rates;
 }
@@ -104,8 +115,8 @@ double hyc::accuracy::heldByMegatron(const PublishedRow &row) {
 }
 
 CostModel *Predictor::costsOf(const PublishedRow &row) {
-  auto [found, isNew] =
-      models.try_emplace(Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare));
+  auto [found, isNew] = models.try_emplace(
+      Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare, row.hasWideNetwork));
   Timed &timed = found->second;
   if (!isNew) {
     if (timed.costs && timed.by.all() != factors.all()) timed.costs->setRates(ratesFor(found->first));

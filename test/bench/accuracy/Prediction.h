@@ -31,7 +31,7 @@ class Predictor {
   const MachineRates &ratesOf(const std::string &machine);
 
  private:
-  using Key = std::tuple<Shape, std::string, std::string, bool, double>;
+  using Key = std::tuple<Shape, std::string, std::string, bool, double, bool>;
   MachineRates ratesFor(const Key &key);  ///< the machine as the factors and the row have it
   CostModel *costsOf(const PublishedRow &row);
 
