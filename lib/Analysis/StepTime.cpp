@@ -97,7 +97,10 @@ public:
   double ready() const { return std::max(now, dispatched); }
 
   /// The thread comes to the next kernel or exchange.
-  void start(const Event &one) { dispatched += one.isStarted ? dispatch : 0; }
+  void start(const Event &one) {
+    time.started += one.isStarted;
+    dispatched += one.isStarted ? dispatch : 0;
+  }
 
 private:
   /// A device that waits to be told what is next counts as computing: more of a kernel's time would change nothing.
@@ -163,9 +166,9 @@ public:
       bool ended = todo.getTransfers().empty() ? compute(todo, moved) : exchange(todo, moved);
       if (!ended)
         return moved;
-      instructions.push_back(
-          {begun.total(),
-           {time().computation - begun.computation, time().exposed - begun.exposed, time().idle - begun.idle}});
+      instructions.push_back({begun.total(),
+                              {time().computation - begun.computation, time().exposed - begun.exposed,
+                               time().idle - begun.idle, time().started - begun.started}});
       begun = time();
       ++instruction;
       event = 0;

@@ -15,7 +15,8 @@ static bool areEqual(const LayerCost &a, const LayerCost &b) {
 /// What waits for a stage's slowest rank.
 static void takeSlowest(StageCost &stage) {
   for (size_t kind : stage.kinds)
-    for (double LayerCost::*figure : {&LayerCost::forward, &LayerCost::backward, &LayerCost::update})
+    for (double LayerCost::*figure : {&LayerCost::forward, &LayerCost::backward, &LayerCost::forwardStarts,
+                                      &LayerCost::backwardStarts, &LayerCost::update})
       stage.sum.*figure = kind == stage.kinds.front() ? stage.ofKinds[kind].*figure
                                                       : std::max(stage.sum.*figure, stage.ofKinds[kind].*figure);
 }
@@ -64,7 +65,7 @@ public:
     double slowest = 0, all = 0, kernels = 0, waits = 0, after = 0, waited = 0;
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       addMemory(stages[stage], inFlight(static_cast<int64_t>(stage)), roomOf(stage), result);
-      double computed = stages[stage].sum.forward + stages[stage].sum.backward;
+      double computed = stages[stage].sum.kernels();
       // Of a long pipeline most stages are alike, but for the first and the last, which have one neighbour.
       if (layout.room > 0 || stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
         waited = waitsOfMicroBatch(stages[stage], stage);
@@ -108,7 +109,7 @@ private:
       for (size_t stage = 0; stage < stages.size(); ++stage)
         for (size_t kind : rates.kindsAmong(firstRank(stage) + coordinate * layout.tp, layout.tp)) {
           const LayerCost &own = stages[stage].ofKinds[kind];
-          most = std::max(most, own.forward + own.backward + waitsOfMicroBatch(stages[stage], stage));
+          most = std::max(most, own.kernels() + waitsOfMicroBatch(stages[stage], stage));
         }
       seconds.push_back(most);
     }

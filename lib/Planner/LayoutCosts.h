@@ -9,11 +9,12 @@ namespace hyc {
 
 /// All that is summed up.
 inline constexpr double LayerCost::*kFigures[] = {
-    &LayerCost::forward,          &LayerCost::backward, &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
-    &LayerCost::operations,       &LayerCost::update,   &LayerCost::parameters,       &LayerCost::gradients,
-    &LayerCost::optimizer,        &LayerCost::saved,    &LayerCost::transient,        &LayerCost::communication,
-    &LayerCost::workspace,        &LayerCost::other,    &LayerCost::crossing,         &LayerCost::largestGradient,
-    &LayerCost::largestParameter, &LayerCost::tensors,  &LayerCost::divisible,        &LayerCost::divisibleBytes};
+    &LayerCost::forward,       &LayerCost::backward,        &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
+    &LayerCost::forwardStarts, &LayerCost::backwardStarts,  &LayerCost::operations,       &LayerCost::update,
+    &LayerCost::parameters,    &LayerCost::gradients,       &LayerCost::optimizer,        &LayerCost::saved,
+    &LayerCost::transient,     &LayerCost::communication,   &LayerCost::workspace,        &LayerCost::other,
+    &LayerCost::crossing,      &LayerCost::largestGradient, &LayerCost::largestParameter, &LayerCost::tensors,
+    &LayerCost::divisible,     &LayerCost::divisibleBytes};
 
 /// See CostModel::cut.
 std::vector<size_t> cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates);

@@ -156,13 +156,16 @@ static double countOperations(rank::ProgramOp program) {
 }
 
 static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerCost &cost) {
-  for (const auto &[name, time] : estimateFunctions(program, rates)) {
+  MachineRates device = rates; // waits for the thread that starts kernels in a stage as a whole, not in a layer
+  device.dispatch = 0;
+  for (const auto &[name, time] : estimateFunctions(program, device)) {
+    double starts = rates.dispatch * static_cast<double>(time.started);
     if (name == "forward")
-      cost.forward = time.computation, cost.forwardExchanges = time.exposed;
+      cost.forward = time.computation, cost.forwardExchanges = time.exposed, cost.forwardStarts = starts;
     else if (name == "backward")
-      cost.backward = time.computation, cost.backwardExchanges = time.exposed;
+      cost.backward = time.computation, cost.backwardExchanges = time.exposed, cost.backwardStarts = starts;
     else if (name == "apply")
-      cost.update = time.computation;
+      cost.update = std::max(time.computation, starts);
   }
 }
 
@@ -210,8 +213,13 @@ static std::vector<size_t> stagesOfLayers(const ModelLayers &layers, size_t stag
   return result;
 }
 
-static constexpr double LayerCost::*kTimes[] = {&LayerCost::forward, &LayerCost::backward, &LayerCost::forwardExchanges,
-                                                &LayerCost::backwardExchanges, &LayerCost::update};
+static constexpr double LayerCost::*kTimes[] = {&LayerCost::forward,
+                                                &LayerCost::backward,
+                                                &LayerCost::forwardExchanges,
+                                                &LayerCost::backwardExchanges,
+                                                &LayerCost::forwardStarts,
+                                                &LayerCost::backwardStarts,
+                                                &LayerCost::update};
 
 static void timeLayers(const ModelLayers &layers, const MachineRates &rates, ModuleOp programs,
                        std::vector<LayerCost> &costs) {

@@ -31,6 +31,7 @@ struct StageTime {
   double computation = 0; ///< kernels, and copies that they wait for
   double exposed = 0;     ///< waiting for exchanges with ranks that are there, and for the disk
   double idle = 0;        ///< waiting for other stages
+  int64_t started = 0;    ///< kernels and exchanges that a thread starts one by one
   double total() const { return computation + exposed + idle; }
 };
 

@@ -16,6 +16,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +31,7 @@ using ModelSource = std::function<mlir::FailureOr<mlir::OwningOpRef<mlir::Module
 struct LayerCost {
   double forward = 0, backward = 0;                   ///< kernels
   double forwardExchanges = 0, backwardExchanges = 0; ///< that they wait for
+  double forwardStarts = 0, backwardStarts = 0;       ///< of the thread that starts both, beside them
   double update = 0;                                  ///< of all its states
   double operations = 0;                              ///< floating-point, of forward and backward: linear in samples
   double parameters = 0, gradients = 0, optimizer = 0;
@@ -41,7 +43,12 @@ struct LayerCost {
   double tensors = 0;                       ///< that are trained, whose gradients ZeRO 2 sums one by one
   double divisible = 0, divisibleBytes = 0; ///< parameters that ZeRO 3 divides and gathers one by one
 
-  double micro() const { return forward + backward + forwardExchanges + backwardExchanges; }
+  double micro() const { return kernels() + forwardExchanges + backwardExchanges; }
+  /// With what the device waits for the thread that starts them: it runs ahead through layers, not from one pass to
+  /// the other, between which stages meet.
+  double kernels() const {
+    return std::max(forward, forwardStarts - forwardExchanges) + std::max(backward, backwardStarts - backwardExchanges);
+  }
 };
 
 /// Every layer of the model under one way of splitting it.

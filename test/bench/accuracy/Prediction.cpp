@@ -25,6 +25,8 @@ MachineRates hyc::accuracy::scaled(MachineRates rates, const Factors &factors) {
   rates.link *= factors.link;
   rates.launch *= factors.launch;
   rates.dispatch += factors.dispatch;
+  // Who starts kernels one by one from Python makes exchanges in their stream, where it awaits them.
+  rates.communicationThread = rates.communicationThread && rates.dispatch == 0;
   for (MachineTier &tier : rates.tiers)
     for (SizedValue &rate : tier.rates) rate.value *= factors.link;
   return rates;
@@ -69,15 +71,52 @@ const MachineRates &Predictor::ratesOf(const std::string &machine) {
   return found->second;
 }
 
-MachineRates Predictor::ratesFor(const Key &key) {
-  MachineRates rates = scaled(ratesOf(std::get<1>(key)), factors);
-  if (double share = std::get<4>(key); share > 0) rates.attentionShare = share;
+/// Of a framework whose products take operands of 8 bits that the kernels before them have cast (Transformer Engine):
+/// the bytes of 16 bits, products at the rate of 8, attention at that of 16.
+static MachineRates withCastsFused(MachineRates rates) {
+  if (rates.fp8Products <= 0) return rates;
+  rates.attentionShare *= rates.narrowProducts / rates.fp8Products;
+  rates.narrowProducts = rates.fp8Products;
   return rates;
 }
 
+/// all_reduce over four hosts of 8 A100 with 8 × 200 Gb/s each (ml-engineering, network/benchmarks); smaller messages
+/// as the machine's file has them.
+static MachineRates withWideNetwork(MachineRates rates) {
+  std::vector<SizedValue> &points = rates.tiers.back().rates;
+  points = {points.front(), {16777216, 93.93e9}, {134217728, 88.23e9}, {1073741824, 94.15e9}};
+  return rates;
+}
+
+MachineRates Predictor::ratesFor(const Key &key) {
+  const MachineRates &file = ratesOf(std::get<1>(key));
+  MachineRates rates = scaled(std::get<5>(key) ? withWideNetwork(file) : file, factors);
+  if (double share = std::get<4>(key); share > 0) rates.attentionShare = share;
+  return std::get<2>(key) == "fp8" ? withCastsFused(rates) : rates;
+}
+
+double hyc::accuracy::heldByMegatron(const PublishedRow &row) {
+  const Layout &layout = row.layout;
+  const Shape &shape = row.shape;
+  double tp = static_cast<double>(layout.tp), pp = static_cast<double>(layout.pp), dp = static_cast<double>(layout.dp);
+  // Parameters and gradients of 16 bits; of the optimizer 12 bytes, divided over dp.
+  double states = layout.zero == 3 ? 16 / dp : 4 + 12 / dp;
+  // A layer's tokens keep inputs of norms and of products, queries, keys and values, and masks of dropout.
+  double operand = row.precision == "fp8" ? 1 : 2;
+  double hidden = static_cast<double>(shape.hidden), inner = static_cast<double>(shape.inner);
+  double keys = static_cast<double>(shape.keyHeads) / static_cast<double>(shape.heads);
+  double kept = hidden * (2 * 2 + 3 * operand + 2 * (1 + 2 * keys) + (shape.dropout > 0 ? 2 : 0)) +
+                inner * ((shape.isGated ? 4 : 2) + operand);
+  double tokens = static_cast<double>(layout.microBatch * shape.sequence), pieces = layout.virtualStages;
+  // Of its layers, the first stage has these many micro-batches begun and not ended.
+  double ahead = pp > 1 ? std::min<double>(layout.gradAccum, pp + (pieces > 1 ? (pp - 1) / pieces : 0)) : 1;
+  double layers = static_cast<double>(shape.layers) / pp;
+  return shape.parameters() / (tp * pp) * states + ahead * layers * tokens * kept / tp;
+}
+
 CostModel *Predictor::costsOf(const PublishedRow &row) {
-  auto [found, isNew] =
-      models.try_emplace(Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare));
+  auto [found, isNew] = models.try_emplace(
+      Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare, row.hasWideNetwork));
   Timed &timed = found->second;
   if (!isNew) {
     if (timed.costs && timed.by.all() != factors.all()) timed.costs->setRates(ratesFor(found->first));
@@ -89,7 +128,7 @@ CostModel *Predictor::costsOf(const PublishedRow &row) {
   std::ofstream(path) << configOf(row.shape);
   configs.push_back(path);
   Plan base;
-  base.precision = row.precision;
+  base.precision = row.precision == "fp8" ? "bf16" : row.precision;  // withCastsFused has the rest
   base.entry = "train";
   base.threads = 1;
   auto read = [this, path, sequence = row.shape.sequence, writesOut = row.writesOutAttention](int64_t batch) {
@@ -112,24 +151,19 @@ void Predictor::calibrate(const Factors &changed) { factors = changed; }
 std::optional<double> Predictor::predict(PublishedRow &row) {
   CostModel *costs = costsOf(row);
   if (!costs) return std::nullopt;
-  std::vector<std::string> choices = {row.layout.recompute};
-  if (row.recomputesWhatMustBe) choices = {"none", "layer"};
-  for (const std::string &choice : choices) {
-    row.layout.recompute = choice;
-    const ModelCost *model = costs->costOfModel(row.layout);
-    if (!model) return std::nullopt;
-    std::vector<size_t> ends = costs->cut(*model, row.layout);
-    if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
-    ModelCost divided;
-    if (row.dividesCrossing && !row.layout.sequenceParallel) {
-      divided = *model;
-      for (LayerCost &layer : divided.layers) layer.crossing /= static_cast<double>(row.layout.tp);
-      model = &divided;
-    }
-    LayoutCost cost = costs->costOf(*model, row.layout, ends);
-    if (choice == choices.back() || cost.bytes <= ratesOf(row.machine).deviceMemory) return cost.seconds;
+  if (row.recomputesWhatMustBe)
+    row.layout.recompute = heldByMegatron(row) <= ratesOf(row.machine).deviceMemory ? "none" : "layer";
+  const ModelCost *model = costs->costOfModel(row.layout);
+  if (!model) return std::nullopt;
+  std::vector<size_t> ends = costs->cut(*model, row.layout);
+  if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
+  ModelCost divided;
+  if (row.dividesCrossing && !row.layout.sequenceParallel) {
+    divided = *model;
+    for (LayerCost &layer : divided.layers) layer.crossing /= static_cast<double>(row.layout.tp);
+    model = &divided;
   }
-  return std::nullopt;
+  return costs->costOf(*model, row.layout, ends).seconds;
 }
 
 double hyc::accuracy::predictByFormula(const PublishedRow &row, const MachineRates &rates) {

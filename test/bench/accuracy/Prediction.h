@@ -31,7 +31,7 @@ class Predictor {
   const MachineRates &ratesOf(const std::string &machine);
 
  private:
-  using Key = std::tuple<Shape, std::string, std::string, bool, double>;
+  using Key = std::tuple<Shape, std::string, std::string, bool, double, bool>;
   MachineRates ratesFor(const Key &key);  ///< the machine as the factors and the row have it
   CostModel *costsOf(const PublishedRow &row);
 
@@ -46,6 +46,11 @@ class Predictor {
   std::map<Key, Timed> models;
   std::vector<std::string> configs;  ///< files that are read again for each micro-batch
 };
+
+/// Bytes of a rank's states and saved activations in Megatron-LM with a distributed optimizer, sequence parallelism and
+/// attention that keeps no scores, without recomputation: section 4 of arXiv:2205.05198, where a token of a layer keeps
+/// 34 × hidden, counted by what it is made of, so that it holds for gated layers and fewer key heads.
+double heldByMegatron(const PublishedRow &row);
 
 /// Operations, exchanges and the bubble with constants set by hand: what a cost model should beat.
 double predictByFormula(const PublishedRow &row, const MachineRates &rates);

@@ -109,6 +109,7 @@ PublishedRow ofVTrain(const Row &row) {
 PublishedRow ofVTrainMulti(const Row &row) {
   PublishedRow result = ofVTrain(row);
   result.layout.recompute = "layer";
+  result.hasWideNetwork = true;  // as theirs: 8 × 200 Gb/s
   return result;
 }
 
@@ -149,6 +150,7 @@ PublishedRow ofFoundry(const Row &row) {
     result.shape = found->second;
   result.shape.sequence = whole(row, "SeqLen (T)");
   result.machine = row.at("GPU") == "a100_80gb" ? "a100-sxm-80" : "a100-sxm-40";
+  result.hasWideNetwork = row.at("section").find("1600 Gbps") != std::string::npos;
   Layout &layout = result.layout;
   layout.dp = whole(row, "# GPUs");
   layout.microBatch = whole(row, "MicroBatchSize");
@@ -230,6 +232,7 @@ PublishedRow ofSingles(const Row &row) {
     result.machine = "a100-sxm-80";
   else
     result.leftOut = "no published rates of its machine (" + hardware + ")";
+  result.hasWideNetwork = hardware.find("8x200Gb") != std::string::npos;
   result.writesOutAttention = result.dividesCrossing = isMegatron;
   if (model.rfind("InternLM", 0) == 0) result.attentionShare = kFirstFlashAttention;
   Layout &layout = result.layout = layoutOf(row, whole(row, "gbs"));

@@ -30,8 +30,9 @@ struct PublishedRow {
   bool dividesCrossing = false;     ///< each rank of tp sends a part to the next stage, and gathers within the host
   /// Of the products' rate, what their attention reached, where it is not what the machine's file says; 0: as there.
   double attentionShare = 0;
+  bool hasWideNetwork = false;  ///< 1,600 Gb/s between hosts, which is not what its machine's file has
   Layout layout;
-  /// Nobody tells what is recomputed: the least of none, selective and layer that the device has memory for.
+  /// Nobody tells what is recomputed: nothing where the device has memory for that (heldByMegatron), else whole layers.
   bool recomputesWhatMustBe = false;
   double seconds = 0;
   std::string leftOut;  ///< why hyc cannot plan the same; empty: it can

@@ -90,6 +90,18 @@ TEST_F(CostModelTest, LayersAreCountedWithWhatStandsBeforeAndAfterThem) {
 
 TEST_F(CostModelTest, OneRankIsTheSumOfItsLayers) { hold({}, 0.03, 0.03); }
 
+/// From a thread that is never waited for to one that is always: between them it waits in some layers' kernels, and
+/// makes up for it in others.
+TEST_F(CostModelTest, AThreadThatStartsKernelsRunsAheadThroughLayers) {
+  for (double dispatch : {1e-5, 1e-4, 3e-4, 1e-3, 1e-2}) {
+    SCOPED_TRACE(dispatch);
+    rates.dispatch = dispatch;
+    costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+    ASSERT_TRUE(costs);
+    hold({}, 0.03, 0.06);
+  }
+}
+
 TEST_F(CostModelTest, TensorParallelism) {
   Layout layout;
   layout.tp = 4;
