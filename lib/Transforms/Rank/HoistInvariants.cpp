@@ -42,7 +42,7 @@ public:
       scan.getInvariantsMutable().append(before);
       inside.replaceAllUsesWith(step.addArgument(inside.getType(), inside.getLoc()));
     }
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step.without_terminator())))
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(step)))
       if (invariant.contains(&op) && op.use_empty())
         op.erase();
     return moved;
