@@ -35,7 +35,13 @@ rank.program @stage0 stage 0 slots 1 {
   // CHECK-NEXT: rank.row @site.1
   // CHECK-NEXT: rank.check {{.*}}infinite
   // CHECK: rank.call "fill"
+  // What poisons makes nothing that is to be finite.
+  // CHECK: rank.call "poison"
   // CHECK-NOT: rank.check
+  // CHECK: rank.repeat 4
+  // CHECK: rank.launch @square
+  // CHECK-NEXT: rank.row
+  // CHECK-NEXT: rank.check
   // CHECK-LABEL: rank.func @backward
 
   // Each layer has sites of its own.
@@ -55,6 +61,11 @@ rank.program @stage0 stage 0 slots 1 {
     rank.launch @mask %x = %y {id = "h.1.mask"} : !rank.buffer<16xf32>, !rank.buffer<16xf32>
     %n = rank.at @activations 136 : <i64>
     rank.call "fill" %n = {value = 1 : i64} : !rank.buffer<i64>
+    rank.call "poison" %y = : !rank.buffer<16xf32>
+    rank.repeat 4 {
+      %turn = rank.at @activations 256 step 64 : <16xf32>
+      rank.launch @square %turn = %turn {id = "rnn.square"} : !rank.buffer<16xf32>, !rank.buffer<16xf32>
+    }
   }
   rank.func @backward() {
   }
