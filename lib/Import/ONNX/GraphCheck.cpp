@@ -8,11 +8,6 @@ using namespace hyc::onnx;
 using namespace mlir;
 using llvm::StringRef;
 
-static std::string describe(const onnxfile::Node &node) {
-  std::string name = node.name().empty() && node.output_size() ? node.output(0) : node.name();
-  return "node \"" + name + "\" (" + node.op_type() + ")";
-}
-
 /// The nodes of a graph, and of graphs within it.
 static void forEachNode(const onnxfile::Graph &graph, llvm::function_ref<void(const onnxfile::Node &)> visit) {
   for (const onnxfile::Node &node : graph.node()) {
@@ -35,8 +30,7 @@ static LogicalResult checkOperators(const OnnxFile &file) {
       return;
     std::string name = node.domain().empty() ? node.op_type() : node.domain() + "::" + node.op_type();
     std::string &nodes = unknown[storage.try_emplace(name).first->getKey()];
-    nodes += (nodes.empty() ? "\"" : ", \"") +
-             (node.name().empty() && node.output_size() ? node.output(0) : node.name()) + "\"";
+    nodes += (nodes.empty() ? "" : ", ") + nameForMessages(node);
   });
   for (auto &[name, nodes] : unknown)
     emitError(file.getLoc()) << "operator \"" << name << "\" is not known to hyc; used by " << nodes;

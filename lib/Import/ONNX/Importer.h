@@ -347,6 +347,12 @@ mlir::LogicalResult checkGraph(const OnnxFile &file, llvm::SmallVectorImpl<int> 
 
 /// The module path of a node, from the exporter's metadata, its name, or the parameter it uses; empty if unknown.
 std::string getScope(const onnxfile::Node &node);
+
+/// For messages: the node's name, that of its first result where it has none, and the module that calls it unless the
+/// name tells: "\"linear\" of module \"h.0.mlp\"".
+std::string nameForMessages(const onnxfile::Node &node);
+/// The same with its operator: "node \"linear\" (MatMul) of module \"h.0.mlp\"".
+std::string describe(const onnxfile::Node &node);
 } // namespace hyc::onnx
 
 #endif // HYC_IMPORT_ONNX_IMPORTER_H

@@ -13,10 +13,23 @@ enum AttributeType { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
 NodeImport::NodeImport(Importer &importer, const onnxfile::Node &node)
     : owner(importer), node(node), errorsBefore(importer.countErrors()) {}
 
-std::string NodeImport::describe() const {
-  std::string name = node.name().empty() && node.output_size() ? node.output(0) : node.name();
-  return "node \"" + name + "\" (" + node.op_type() + ")";
+static std::string quotedName(const onnxfile::Node &node) {
+  return "\"" + (node.name().empty() && node.output_size() ? node.output(0) : node.name()) + "\"";
 }
+
+/// Names that are paths begin with the module's.
+static std::string moduleSuffix(const onnxfile::Node &node) {
+  std::string module = StringRef(node.name()).contains('/') ? "" : getScope(node);
+  return module.empty() ? "" : " of module \"" + module + "\"";
+}
+
+std::string hyc::onnx::nameForMessages(const onnxfile::Node &node) { return quotedName(node) + moduleSuffix(node); }
+
+std::string hyc::onnx::describe(const onnxfile::Node &node) {
+  return "node " + quotedName(node) + " (" + node.op_type() + ")" + moduleSuffix(node);
+}
+
+std::string NodeImport::describe() const { return onnx::describe(node); }
 
 InFlightDiagnostic NodeImport::error() const { return emitError(owner.currentLoc) << describe() << " "; }
 

@@ -19,7 +19,7 @@ using llvm::StringRef;
 
 mlir::InFlightDiagnostic NodeTranslation::error() {
   hasFailed = true;
-  return emitError(owner.loc) << "node \"" << node.name << "\" (" << node.target << ") ";
+  return emitError(owner.loc) << node.describe() << " ";
 }
 
 const Argument *NodeTranslation::find(StringRef name) const {
@@ -113,7 +113,7 @@ int64_t NodeTranslation::integer(StringRef name, std::optional<int64_t> otherwis
     return *number;
   if (!hasFailed)
     error() << "has the argument '" << name << "' of kind " << argument->kind << ", expected a number known when "
-            << "exporting";
+            << "exporting; export with that size fixed";
   return 0;
 }
 
@@ -135,7 +135,7 @@ std::vector<int64_t> NodeTranslation::integers(StringRef name) {
   }
   if (!good && !hasFailed)
     error() << "has the argument '" << name << "' of kind " << argument->kind
-            << ", expected a list of numbers known when exporting";
+            << ", expected a list of numbers known when exporting; export with these sizes fixed";
   return numbers;
 }
 

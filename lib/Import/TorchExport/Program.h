@@ -75,6 +75,11 @@ struct Node {
   bool keepsGradient = false;             ///< called where no gradient is taken: torch.no_grad()
   std::shared_ptr<const NameMap> inGraph; ///< of the graph within the graph that the node is from, if any
 
+  /// For messages: "\"linear\" of module \"h.0.mlp\"", and the same with what it calls.
+  std::string nameForMessages() const { return "\"" + name + "\"" + moduleSuffix(); }
+  std::string describe() const { return "node \"" + name + "\" (" + target + ")" + moduleSuffix(); }
+  std::string moduleSuffix() const { return scope.empty() ? "" : " of module \"" + scope + "\""; }
+
   /// The program's name of a value that an argument names.
   std::string nameOf(llvm::StringRef value) const {
     auto found = inGraph ? inGraph->find(value) : NameMap::const_iterator();

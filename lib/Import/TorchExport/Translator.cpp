@@ -166,7 +166,7 @@ llvm::LogicalResult Translator::checkOperators() {
       std::string &nodes = unknown[node.target];
       if (isComplex(node) && findAnyTranslation(node.target))
         complex.insert(node.target);
-      nodes += (nodes.empty() ? "\"" : ", \"") + node.name + "\"";
+      nodes += (nodes.empty() ? "" : ", ") + node.nameForMessages();
     }
   for (auto &[target, nodes] : unknown) {
     StringRef why = refusalOf(target);
@@ -310,8 +310,8 @@ llvm::LogicalResult Translator::findStops() {
       continue;
     stops[index] = node.keepsGradient || StringRef(node.target).starts_with("aten.detach");
     if (node.keepsGradient && withoutWriting(node.target) && takes(node.arguments.front()))
-      return emitError(loc) << "node \"" << node.name << "\" (" << node.target
-                            << "), called in torch.no_grad(), writes into what depends on a parameter, whose gradient "
+      return emitError(loc) << node.describe()
+                            << ", called in torch.no_grad(), writes into what depends on a parameter, whose gradient "
                                "then passes by it; compute a new tensor instead";
     if (!stops[index])
       for (const std::string &result : node.results)

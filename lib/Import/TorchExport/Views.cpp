@@ -135,8 +135,9 @@ bool Translator::storeInBase(StringRef view, const std::string &now, int depth) 
   Name base = putIntoBase(inverse, operatorOf(node.target), now);
   if (base.empty()) {
     if (!inverse.failed())
-      inverse.error() << "gives a view of what is used later as well, into which node \"" << program.nodes[current].name
-                      << "\" writes; export the program after .run_decompositions({}), which writes nothing in place";
+      inverse.error() << "gives a view of what is used later as well, into which node "
+                      << program.nodes[current].nameForMessages()
+                      << " writes; export the program after .run_decompositions({}), which writes nothing in place";
     return false;
   }
   written[own.base] = base;
