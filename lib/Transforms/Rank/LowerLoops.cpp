@@ -114,10 +114,8 @@ Value ScanLowering::placeOfLast(size_t carried) {
 
 Value ScanLowering::partInTurn(size_t yielded, int64_t first) {
   const Place &place = places[yielded];
-  if (!place.isPair)
-    return elementInTurn(place.whole, first);
   int64_t stride = strideOf(place.whole);
-  if (stride == 0) // nothing is carried
+  if (!place.isPair || stride == 0) // a pair of nothing has one place
     return elementInTurn(place.whole, first);
   bool isOdd = first % 2 == 1;
   return rank::TurnOp::create(builder, place.whole.getLoc(), elementType(place.whole), place.whole, isOdd ? stride : 0,
