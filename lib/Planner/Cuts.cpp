@@ -1,4 +1,5 @@
-// Chunks of layers, so that the slowest takes least time.
+// Chunks of layers, so that the slowest stage takes least time: exact where a stage is one chunk; where it has several,
+// by moving layers between stages as long as that helps.
 #include "LayoutCosts.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -75,10 +76,9 @@ static void fill(const ChunkSeconds &times, size_t count, double most, std::vect
   std::reverse(ends.begin(), ends.end());
 }
 
-std::vector<size_t> hyc::cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates) {
-  const ChunkSeconds times(model, layout, rates);
-  size_t wanted = times.chunks(), count = model.layers.size();
-  double low = model.ofKinds.empty() ? times.largest() : 0, high = times.total();
+/// Ends of chunks of which the slowest takes least time.
+static std::vector<size_t> cutChunks(const ChunkSeconds &times, size_t count, double low, double high) {
+  size_t wanted = times.chunks();
   std::vector<size_t> ends;
   ends.reserve(wanted + 1);
   for (int round = 0; round < 40 && low < high; ++round) {
@@ -97,4 +97,97 @@ std::vector<size_t> hyc::cutLayers(const ModelCost &model, const Layout &layout,
     ends.insert(ends.begin() + static_cast<std::ptrdiff_t>(longest), begin + most / 2);
   }
   return ends;
+}
+
+namespace {
+/// Several chunks a stage: what waits for a stage waits for all its chunks, so that the sum over them counts. A layer
+/// goes from the slowest stage to another one by every boundary between two chunks of theirs moving by one.
+class StageBalance {
+public:
+  StageBalance(const ChunkSeconds &times, size_t stages, std::vector<size_t> ends)
+      : times(times), stages(stages), ends(std::move(ends)) {
+    loads.assign(stages, 0);
+    for (size_t chunk = 0; chunk < this->ends.size(); ++chunk)
+      for (size_t layer = begin(chunk); layer < this->ends[chunk]; ++layer)
+        loads[chunk % stages] += times.at(chunk, layer);
+  }
+
+  std::vector<size_t> run() {
+    while (improve())
+      ;
+    return ends;
+  }
+
+  double slowest() const { return *std::max_element(loads.begin(), loads.end()); }
+
+private:
+  size_t begin(size_t chunk) const { return chunk == 0 ? 0 : ends[chunk - 1]; }
+
+  /// Takes the best of all moves of one layer away from the slowest stage; whether there is one that helps.
+  bool improve() {
+    auto slow = static_cast<size_t>(std::max_element(loads.begin(), loads.end()) - loads.begin());
+    double least = loads[slow] * (1 - 1e-9);
+    std::pair<size_t, size_t> best;
+    std::vector<double> after;
+    for (size_t from = slow; from < ends.size(); from += stages) {
+      if (ends[from] - begin(from) < 2)
+        continue;
+      for (size_t to = 0; to < ends.size(); ++to)
+        if (to % stages != slow)
+          if (double most = slowestAfter(from, to); most < least)
+            least = most, best = {from, to};
+    }
+    if (best.first == best.second)
+      return false;
+    move(best.first, best.second, loads);
+    for (size_t chunk = best.first; chunk < best.second; ++chunk)
+      --ends[chunk];
+    for (size_t chunk = best.second; chunk < best.first; ++chunk)
+      ++ends[chunk];
+    return true;
+  }
+
+  double slowestAfter(size_t from, size_t to) {
+    changed = loads;
+    move(from, to, changed);
+    return *std::max_element(changed.begin(), changed.end());
+  }
+
+  /// What stages take when a layer goes from one chunk to another: each between them passes one on and gets one.
+  void move(size_t from, size_t to, std::vector<double> &sums) const {
+    auto pass = [&](size_t chunk, size_t next, size_t layer) {
+      sums[chunk % stages] -= times.at(chunk, layer);
+      sums[next % stages] += times.at(next, layer);
+    };
+    for (size_t chunk = from; chunk < to; ++chunk)
+      pass(chunk, chunk + 1, ends[chunk] - 1);
+    for (size_t chunk = from; chunk > to; --chunk)
+      pass(chunk, chunk - 1, ends[chunk - 1]);
+  }
+
+  const ChunkSeconds &times;
+  size_t stages;
+  std::vector<size_t> ends;
+  std::vector<double> loads, changed; ///< seconds of each stage
+};
+} // namespace
+
+/// As many layers in every chunk, or one more in the first ones.
+static std::vector<size_t> cutEvenly(size_t count, size_t chunks) {
+  std::vector<size_t> ends;
+  for (size_t chunk = 0, end = 0; chunk < chunks; ++chunk)
+    ends.push_back(end += count / chunks + (chunk < count % chunks));
+  return ends;
+}
+
+std::vector<size_t> hyc::cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates) {
+  const ChunkSeconds times(model, layout, rates);
+  size_t count = model.layers.size();
+  std::vector<size_t> ends = cutChunks(times, count, model.ofKinds.empty() ? times.largest() : 0, times.total());
+  if (layout.virtualStages == 1 || ends.size() != times.chunks())
+    return ends;
+  auto stages = static_cast<size_t>(layout.pp);
+  StageBalance ofChunks(times, stages, ends), ofEven(times, stages, cutEvenly(count, times.chunks()));
+  std::vector<size_t> a = ofEven.run(), b = ofChunks.run();
+  return ofEven.slowest() <= ofChunks.slowest() ? a : b;
 }

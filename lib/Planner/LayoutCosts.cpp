@@ -21,6 +21,24 @@ static void takeSlowest(StageCost &stage) {
                                                       : std::max(stage.sum.*figure, stage.ofKinds[kind].*figure);
 }
 
+/// Adds to the kernels of a chunk, the layers from `begin` to `end`, what the device waits for the thread that starts
+/// them: it runs ahead through the layers of a pass, in their order, and not from one pass to the other.
+static void addWaits(const std::vector<LayerCost> &layers, size_t begin, size_t end, LayerCost &sum) {
+  double started = 0, done = 0, busy = 0;
+  auto take = [&](double kernels, double exchanges, double starts) {
+    started += starts;
+    busy += kernels + exchanges;
+    done = std::max(done + kernels + exchanges, started);
+  };
+  for (size_t layer = begin; layer < end; ++layer)
+    take(layers[layer].forward, layers[layer].forwardExchanges, layers[layer].forwardStarts);
+  sum.forward += done - busy;
+  started = done = busy = 0;
+  for (size_t layer = end; layer-- > begin;)
+    take(layers[layer].backward, layers[layer].backwardExchanges, layers[layer].backwardStarts);
+  sum.backward += done - busy;
+}
+
 std::vector<StageCost> hyc::sumStages(const ModelCost &model, const Layout &layout, const std::vector<size_t> &ends,
                                       const MachineRates &rates) {
   std::vector<StageCost> stages(static_cast<size_t>(layout.pp));
@@ -39,6 +57,11 @@ std::vector<StageCost> hyc::sumStages(const ModelCost &model, const Layout &layo
       for (size_t kind : stage.kinds)
         for (double LayerCost::*figure : kFigures)
           stage.ofKinds[kind].*figure += model.ofKinds[kind][layer].*figure;
+    }
+    if (rates.dispatch > 0) {
+      addWaits(model.layers, begin, ends[chunk], stage.sum);
+      for (size_t kind : stage.kinds)
+        addWaits(model.ofKinds[kind], begin, ends[chunk], stage.ofKinds[kind]);
     }
   }
   for (size_t stage = 0; stage < stages.size(); ++stage) {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "accuracy/Prediction.h"
@@ -127,12 +128,18 @@ void printOrder(const std::vector<Source> &sources) {
   order.printSum();
 }
 
-/// Rows that a calibration sees: evenly spread over the source.
-std::vector<size_t> calibrationRows(const Source &source) {
+/// Of these rows, those that a calibration sees: evenly spread.
+std::vector<size_t> calibrationRows(const std::vector<size_t> &rows) {
   std::vector<size_t> chosen;
-  size_t count = std::min(kCalibrationRows, source.rows.size() / 3);
-  for (size_t i = 0; i < count; ++i) chosen.push_back((2 * i + 1) * source.rows.size() / (2 * count));
+  size_t count = std::min(kCalibrationRows, rows.size() / 3);
+  for (size_t i = 0; i < count; ++i) chosen.push_back(rows[(2 * i + 1) * rows.size() / (2 * count)]);
   return chosen;
+}
+
+std::vector<size_t> calibrationRows(const Source &source) {
+  std::vector<size_t> all(source.rows.size());
+  std::iota(all.begin(), all.end(), 0);
+  return calibrationRows(all);
 }
 
 bool isPlausible(const Factors &factors) {
@@ -141,48 +148,73 @@ bool isPlausible(const Factors &factors) {
   return factors.dispatch < 1e-3;
 }
 
-/// How far from the machine's file: what the rows do not tell stays as it is there.
-double distance(const Factors &factors) {
-  double sum = std::log1p(factors.dispatch / 1e-5);
+/// How far from what is taken to be so before: what the rows do not tell stays as it is there.
+double distance(const Factors &factors, const Factors &from) {
+  double sum = std::fabs(std::log((factors.dispatch + 1e-5) / (from.dispatch + 1e-5)));
   for (double Factors::*factor : {&Factors::products, &Factors::memory, &Factors::link, &Factors::launch})
-    sum += std::fabs(std::log(factors.*factor));
+    sum += std::fabs(std::log(factors.*factor / from.*factor));
   return sum;
 }
 
-/// What a fit makes small: the mean error of the rows, and a hundredth of what it changes.
-double loss(Predictor &predictor, Source &source, const std::vector<size_t> &rows, const Factors &factors) {
-  if (!isPlausible(factors)) return INFINITY;
-  predictor.calibrate(factors);
-  double sum = 0;
-  for (size_t row : rows)
-    if (std::optional<double> seconds = predictor.predict(source.rows[row]))
-      sum += std::fabs(std::log(*seconds / source.rows[row].seconds));
-  return sum / static_cast<double>(rows.size()) + 0.01 * distance(factors);
-}
+/// Figures for some rows of a source, one after the other as long as the loss falls, in smaller and smaller steps.
+class Fit {
+ public:
+  /// `prior`: what holds without these rows.
+  Fit(Predictor &predictor, Source &source, const std::vector<size_t> &rows, const Factors &prior)
+      : predictor(predictor), source(source), rows(rows), prior(prior) {}
 
-/// One figure after the other, as long as the loss falls, in smaller and smaller steps: from a host that is never
-/// waited for, and from two that are.
-Factors fit(Predictor &predictor, Source &source, const std::vector<size_t> &rows) {
-  std::pair<double, Factors> all = {INFINITY, {}};
-  for (double dispatch : {0.0, 3e-5, 1e-4}) {
-    Factors best;
-    best.dispatch = dispatch;
-    double least = loss(predictor, source, rows, best);
+  Factors from(Factors best) {
+    least = loss(best);
     for (double step : {1.3, 1.1, 1.04})
       for (int round = 0; round < 3; ++round)
         for (double Factors::*factor :
              {&Factors::products, &Factors::dispatch, &Factors::memory, &Factors::link, &Factors::launch})
           for (double times : {step, 1 / step})
-            for (bool falls = true; falls;) {
-              Factors tried = best;
-              tried.*factor *= times;
-              double next = tried.*factor == best.*factor ? INFINITY : loss(predictor, source, rows, tried);
-              falls = next < least;
-              if (falls) best = tried, least = next;
-            }
-    if (least < all.first) all = {least, best};
+            while (tryTimes(best, factor, times));
+    return best;
   }
-  return all.second;
+
+  double least = INFINITY;  ///< of what `from` gave last
+
+ private:
+  bool tryTimes(Factors &best, double Factors::*factor, double times) {
+    Factors tried = best;
+    tried.*factor *= times;
+    if (tried.*factor == best.*factor) return false;
+    double next = loss(tried);
+    if (next >= least) return false;
+    best = tried, least = next;
+    return true;
+  }
+
+  /// The mean error of the rows, and a hundredth of what is changed.
+  double loss(const Factors &factors) {
+    if (!isPlausible(factors)) return INFINITY;
+    predictor.calibrate(factors);
+    double sum = 0;
+    for (size_t row : rows)
+      if (std::optional<double> seconds = predictor.predict(source.rows[row]))
+        sum += std::fabs(std::log(*seconds / source.rows[row].seconds));
+    return sum / static_cast<double>(rows.size()) + 0.01 * distance(factors, prior);
+  }
+
+  Predictor &predictor;
+  Source &source;
+  const std::vector<size_t> &rows;
+  const Factors prior;
+};
+
+/// Of a machine as its file has it: from a host that is never waited for, and from two that are.
+Factors fit(Predictor &predictor, Source &source, const std::vector<size_t> &rows) {
+  Fit fit(predictor, source, rows, {});
+  std::pair<double, Factors> best = {INFINITY, {}};
+  for (double dispatch : {0.0, 3e-5, 1e-4}) {
+    Factors first;
+    first.dispatch = dispatch;
+    Factors found = fit.from(first);
+    if (fit.least < best.first) best = {fit.least, found};
+  }
+  return best.second;
 }
 
 /// Of every row, in order; 0 for one that cannot be.
@@ -218,10 +250,43 @@ void printCalibrated(Predictor &predictor, std::vector<Source> &sources) {
       if (&tested == &source) own.back() = std::move(predicted);
     }
   }
-  std::printf("\nthe order by what was fitted to the same source, of rows that it was not fitted to as well\n");
+  std::printf("\nthe order by what was fitted to the same source, of all rows\n");
   Order order;
   for (size_t i = 0; i < sources.size(); ++i)
     if (!own[i].empty()) order.print(sources[i], own[i]);
+  order.printSum();
+}
+/// The same with a fit for each model and machine of a source, beginning with that for the source: as whoever has
+/// measured layouts of a model would plan others of it.
+void printCalibratedByModel(Predictor &predictor, std::vector<Source> &sources) {
+  std::printf("\ncalibrated on rows of the same model and machine: error of its other rows\n");
+  std::vector<std::vector<double>> own;
+  for (Source &source : sources) {
+    std::map<std::string, std::vector<size_t>> models;
+    for (size_t row = 0; row < source.rows.size(); ++row) models[source.rows[row].model()].push_back(row);
+    Pairs pairs;
+    size_t used = 0, alone = 0;
+    std::vector<size_t> ofSource = calibrationRows(source);
+    Factors prior = ofSource.empty() ? Factors() : fit(predictor, source, ofSource);
+    own.emplace_back(source.rows.size());
+    for (const auto &[name, rows] : models) {
+      std::vector<size_t> seen = calibrationRows(rows);
+      if (seen.empty()) alone += rows.size();
+      used += seen.size();
+      predictor.calibrate(seen.empty() ? prior : Fit(predictor, source, seen, prior).from(prior));
+      for (size_t row : rows) {
+        own.back()[row] = predictor.predict(source.rows[row]).value_or(0);
+        if (!seen.empty() && !llvm::is_contained(seen, row)) pairs.add(own.back()[row], source.rows[row].seconds);
+      }
+    }
+    if (!pairs.measured.empty())
+      std::printf("  %-24s median %5.1f %%  p90 %5.1f %%  of %zu rows by %zu others; %zu of models with fewer than 3\n",
+                  source.name.c_str(), 100 * errorAt(pairs, 0.5), 100 * errorAt(pairs, 0.9), pairs.measured.size(),
+                  used, alone);
+  }
+  std::printf("\nthe order by that, of all rows\n");
+  Order order;
+  for (size_t i = 0; i < sources.size(); ++i) order.print(sources[i], own[i]);
   order.printSum();
 }
 }  // namespace
@@ -243,5 +308,6 @@ int main(int argc, char **argv) {
   printErrors(sources);
   printOrder(sources);
   printCalibrated(predictor, sources);
+  printCalibratedByModel(predictor, sources);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "Framework.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
@@ -114,9 +115,12 @@ double hyc::accuracy::heldByMegatron(const PublishedRow &row) {
   return shape.parameters() / (tp * pp) * states + ahead * layers * tokens * kept / tp;
 }
 
+Predictor::Key Predictor::keyOf(const PublishedRow &row) {
+  return {row.shape, row.machine, row.precision, row.isMegatron2021, row.attentionShare, row.hasWideNetwork};
+}
+
 CostModel *Predictor::costsOf(const PublishedRow &row) {
-  auto [found, isNew] = models.try_emplace(
-      Key(row.shape, row.machine, row.precision, row.writesOutAttention, row.attentionShare, row.hasWideNetwork));
+  auto [found, isNew] = models.try_emplace(keyOf(row));
   Timed &timed = found->second;
   if (!isNew) {
     if (timed.costs && timed.by.all() != factors.all()) timed.costs->setRates(ratesFor(found->first));
@@ -131,7 +135,7 @@ CostModel *Predictor::costsOf(const PublishedRow &row) {
   base.precision = row.precision == "fp8" ? "bf16" : row.precision;  // withCastsFused has the rest
   base.entry = "train";
   base.threads = 1;
-  auto read = [this, path, sequence = row.shape.sequence, writesOut = row.writesOutAttention](int64_t batch) {
+  auto read = [this, path, sequence = row.shape.sequence, writesOut = row.isMegatron2021](int64_t batch) {
     HuggingFaceOptions options;
     options.batch = std::max<int64_t>(1, batch);
     options.sequence = sequence;
@@ -153,17 +157,24 @@ std::optional<double> Predictor::predict(PublishedRow &row) {
   if (!costs) return std::nullopt;
   if (row.recomputesWhatMustBe)
     row.layout.recompute = heldByMegatron(row) <= ratesOf(row.machine).deviceMemory ? "none" : "layer";
-  const ModelCost *model = costs->costOfModel(row.layout);
-  if (!model) return std::nullopt;
-  std::vector<size_t> ends = costs->cut(*model, row.layout);
-  if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
-  ModelCost divided;
-  if (row.dividesCrossing && !row.layout.sequenceParallel) {
-    divided = *model;
-    for (LayerCost &layer : divided.layers) layer.crossing /= static_cast<double>(row.layout.tp);
-    model = &divided;
+  const ModelCost *planned = costs->costOfModel(row.layout);
+  if (!planned) return std::nullopt;
+  ModelCost model = *planned;
+  if (row.precision == "fp8") {  // the last product stays at 16 bits
+    PublishedRow wide = row;
+    wide.precision = "bf16";
+    CostModel *others = costsOf(wide);
+    model.layers.back() = others->costOfModel(row.layout)->layers.back();
   }
-  return costs->costOf(*model, row.layout, ends).seconds;
+  if (row.isMegatron2021) {
+    addUnfusedKernels(row, ratesFor(keyOf(row)), model);
+    if (!row.layout.sequenceParallel)  // each rank of tp sends a part to the next stage, and gathers within the host
+      for (LayerCost &layer : model.layers) layer.crossing /= static_cast<double>(row.layout.tp);
+  }
+  std::vector<size_t> ends = costs->cut(model, row.layout);
+  if (row.dividesEvenly) ends = cutEvenly(row, model).value_or(ends);
+  if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
+  return costs->costOf(model, row.layout, ends).seconds;
 }
 
 double hyc::accuracy::predictByFormula(const PublishedRow &row, const MachineRates &rates) {

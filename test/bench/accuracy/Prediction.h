@@ -32,6 +32,7 @@ class Predictor {
 
  private:
   using Key = std::tuple<Shape, std::string, std::string, bool, double, bool>;
+  static Key keyOf(const PublishedRow &row);
   MachineRates ratesFor(const Key &key);  ///< the machine as the factors and the row have it
   CostModel *costsOf(const PublishedRow &row);
 

@@ -95,7 +95,7 @@ PublishedRow ofVTrain(const Row &row) {
   PublishedRow result;
   result.shape = gpt(whole(row, "hidden"), whole(row, "layers"), whole(row, "heads"), 51200, whole(row, "seq"), 0.1);
   result.machine = "a100-sxm-80";
-  result.writesOutAttention = result.dividesCrossing = true;
+  result.isMegatron2021 = result.dividesEvenly = true;
   result.layout = layoutOf(row, whole(row, "gbs"));
   result.seconds = number(row, "step_ms") / 1e3;
   std::string name = row.at("params_b").empty()
@@ -133,6 +133,7 @@ PublishedRow ofDgxc(const Row &row) {
   result.layout = layoutOf(row, whole(row, "gbs"));
   result.layout.virtualStages = std::max<int64_t>(1, whole(row, "vp"));
   result.layout.sequenceParallel = result.layout.tp > 1;
+  result.dividesEvenly = true;
   result.layout.zero = isFsdp ? 3 : 1;
   result.layout.prefetch = isFsdp ? 1 : 0;
   result.recomputesWhatMustBe = true;
@@ -193,6 +194,7 @@ PublishedRow ofBridge(const Row &row) {
   layout.microBatch = whole(row, "MBS");
   layout.gradAccum = whole(row, "GBS") / layout.microBatch / std::max<int64_t>(1, layout.dp);
   layout.sequenceParallel = layout.tp > 1;
+  result.dividesEvenly = true;
   bool isFsdp = whole(row, "FSDP") > 0;
   layout.zero = isFsdp ? 3 : 1;
   layout.prefetch = isFsdp ? 1 : 0;
@@ -233,7 +235,7 @@ PublishedRow ofSingles(const Row &row) {
   else
     result.leftOut = "no published rates of its machine (" + hardware + ")";
   result.hasWideNetwork = hardware.find("8x200Gb") != std::string::npos;
-  result.writesOutAttention = result.dividesCrossing = isMegatron;
+  result.isMegatron2021 = result.dividesEvenly = isMegatron;
   if (model.rfind("InternLM", 0) == 0) result.attentionShare = kFirstFlashAttention;
   Layout &layout = result.layout = layoutOf(row, whole(row, "gbs"));
   layout.virtualStages = std::max<int64_t>(1, whole(row, "vpp"));
@@ -269,6 +271,13 @@ double Shape::parameters() const {
   double h = static_cast<double>(hidden), keys = static_cast<double>(keyHeads) / static_cast<double>(heads);
   double layer = h * h * (2 + 2 * keys) + (isGated ? 3 : 2) * h * static_cast<double>(inner);
   return layer * static_cast<double>(layers) + h * static_cast<double>(vocabulary);
+}
+
+std::string PublishedRow::model() const {
+  std::string name = machine + " " + precision;
+  for (int64_t size : {shape.hidden, shape.layers, shape.heads, shape.inner, shape.vocabulary})
+    name += " " + std::to_string(size);
+  return name;
 }
 
 std::string PublishedRow::describe() const {

@@ -26,8 +26,10 @@ struct PublishedRow {
   Shape shape;
   std::string machine;  ///< of share/machines
   std::string precision = "bf16";
-  bool writesOutAttention = false;  ///< scores in memory, as before fused kernels
-  bool dividesCrossing = false;     ///< each rank of tp sends a part to the next stage, and gathers within the host
+  /// Scores of attention in memory, as before fused kernels; a loss of several kernels; each rank of tp sends a part to
+  /// the next stage, and gathers within the host.
+  bool isMegatron2021 = false;
+  bool dividesEvenly = false;  ///< as many blocks in each chunk of stages, whatever the embedding and the loss take
   /// Of the products' rate, what their attention reached, where it is not what the machine's file says; 0: as there.
   double attentionShare = 0;
   bool hasWideNetwork = false;  ///< 1,600 Gb/s between hosts, which is not what its machine's file has
@@ -38,6 +40,7 @@ struct PublishedRow {
   std::string leftOut;  ///< why hyc cannot plan the same; empty: it can
 
   std::string describe() const;
+  std::string model() const;  ///< the same for rows of one model, precision and machine
 };
 
 /// Every row of every table of `folder`, in the order of files and lines.

@@ -10,8 +10,10 @@
 #include "hyc/Planner/Search.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <cmath>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <random>
 
 using namespace mlir;
 using namespace hyc;
@@ -123,6 +125,15 @@ TEST_F(CostModelTest, PipelinesUnderAllThree) {
   Layout layout;
   layout.tp = 2, layout.pp = 3, layout.dp = 2, layout.gradAccum = 6;
   hold(layout, 0.06, 0.08);
+}
+
+TEST_F(CostModelTest, InterleavedPipelines) {
+  for (int64_t pieces : {2, 3}) {
+    SCOPED_TRACE(pieces);
+    Layout layout;
+    layout.pp = 2, layout.virtualStages = pieces, layout.gradAccum = 8;
+    hold(layout, 0.06, 0.08);
+  }
 }
 
 TEST_F(CostModelTest, MicroBatchesThatAreNotProbedLieBetweenThoseThatAre) {
@@ -463,6 +474,63 @@ TEST_F(CostModelTest, MicroBatchesThatAreTooSlowAreInNoList) {
       EXPECT_EQ(a.cost.seconds, b.cost.seconds);
     }
     EXPECT_TRUE(few.closest->layout == all.closest->layout);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Cuts
+//===----------------------------------------------------------------------===//
+
+/// Of layers that take these many seconds, the slowest stage's under a cut: stages have chunks in turns.
+double slowestStage(const std::vector<double> &seconds, const std::vector<size_t> &ends, int64_t stages) {
+  std::vector<double> sums(static_cast<size_t>(stages), 0);
+  for (size_t chunk = 0, layer = 0; chunk < ends.size(); ++chunk)
+    for (; layer < ends[chunk]; ++layer)
+      sums[chunk % sums.size()] += seconds[layer];
+  return *std::max_element(sums.begin(), sums.end());
+}
+
+/// Tries every cut into so many chunks that begins with `ends`.
+double leastOfAll(const std::vector<double> &seconds, size_t chunks, int64_t stages, std::vector<size_t> &ends) {
+  if (ends.size() + 1 == chunks) {
+    ends.push_back(seconds.size());
+    double slowest = slowestStage(seconds, ends, stages);
+    ends.pop_back();
+    return slowest;
+  }
+  double least = INFINITY;
+  size_t begin = ends.empty() ? 0 : ends.back();
+  for (size_t end = begin + 1; end + chunks - ends.size() - 1 <= seconds.size(); ++end) {
+    ends.push_back(end);
+    least = std::min(least, leastOfAll(seconds, chunks, stages, ends));
+    ends.pop_back();
+  }
+  return least;
+}
+
+/// Equal layers between an embedding and a head of any weight, as models have them.
+TEST_F(CostModelTest, InterleavedStagesAreCutAsWellAsTryingAllCuts) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    Layout layout;
+    layout.pp = 2 + round % 3;
+    layout.virtualStages = layout.pp == 4 ? 2 : 2 + round % 2;
+    size_t chunks = static_cast<size_t>(layout.pp * layout.virtualStages);
+    std::vector<double> seconds(chunks + random() % 6 + 2, 1);
+    seconds.front() = 0.01 * static_cast<double>(random() % 100);
+    seconds.back() = 0.01 * static_cast<double>(random() % 400);
+    ModelCost model;
+    for (double each : seconds) {
+      LayerCost layer;
+      layer.forward = each;
+      model.layers.push_back(layer);
+    }
+    std::vector<size_t> ends = costs->cut(model, layout), none;
+    ASSERT_EQ(ends.size(), chunks);
+    ASSERT_EQ(ends.back(), seconds.size());
+    EXPECT_NEAR(slowestStage(seconds, ends, layout.pp), leastOfAll(seconds, chunks, layout.pp, none), 1e-9)
+        << "round " << round << ", pp " << layout.pp << " × " << layout.virtualStages << ", " << seconds.size()
+        << " layers, the first " << seconds.front() << ", the last " << seconds.back();
   }
 }
 
