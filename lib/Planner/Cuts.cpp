@@ -126,43 +126,53 @@ private:
   /// Takes the best of all moves of one layer away from the slowest stage; whether there is one that helps.
   bool improve() {
     auto slow = static_cast<size_t>(std::max_element(loads.begin(), loads.end()) - loads.begin());
-    double least = loads[slow] * (1 - 1e-9);
-    std::pair<size_t, size_t> best;
-    std::vector<double> after;
-    for (size_t from = slow; from < ends.size(); from += stages) {
-      if (ends[from] - begin(from) < 2)
-        continue;
-      for (size_t to = 0; to < ends.size(); ++to)
-        if (to % stages != slow)
-          if (double most = slowestAfter(from, to); most < least)
-            least = most, best = {from, to};
-    }
-    if (best.first == best.second)
+    Move best{slow, slow, loads[slow] * (1 - 1e-9)};
+    for (size_t from = slow; from < ends.size(); from += stages)
+      if (ends[from] - begin(from) > 1)
+        lookForward(from, best), lookBack(from, best);
+    if (best.from == best.to)
       return false;
-    move(best.first, best.second, loads);
-    for (size_t chunk = best.first; chunk < best.second; ++chunk)
-      --ends[chunk];
-    for (size_t chunk = best.second; chunk < best.first; ++chunk)
-      ++ends[chunk];
+    for (size_t chunk = best.from; chunk < best.to; ++chunk)
+      pass(chunk, chunk + 1, --ends[chunk], loads);
+    for (size_t chunk = best.from; chunk > best.to; --chunk)
+      pass(chunk, chunk - 1, ends[chunk - 1]++, loads);
     return true;
   }
 
-  double slowestAfter(size_t from, size_t to) {
+  /// A layer from one chunk to another: each chunk between them passes one on and gets one.
+  struct Move {
+    size_t from, to;
+    double slowest; ///< stage after it
+  };
+
+  void lookForward(size_t from, Move &best) {
     changed = loads;
-    move(from, to, changed);
-    return *std::max_element(changed.begin(), changed.end());
+    for (size_t chunk = from; chunk + 1 < ends.size(); ++chunk) {
+      pass(chunk, chunk + 1, ends[chunk] - 1, changed);
+      take({from, chunk + 1, 0}, best);
+    }
   }
 
-  /// What stages take when a layer goes from one chunk to another: each between them passes one on and gets one.
-  void move(size_t from, size_t to, std::vector<double> &sums) const {
-    auto pass = [&](size_t chunk, size_t next, size_t layer) {
-      sums[chunk % stages] -= times.at(chunk, layer);
-      sums[next % stages] += times.at(next, layer);
-    };
-    for (size_t chunk = from; chunk < to; ++chunk)
-      pass(chunk, chunk + 1, ends[chunk] - 1);
-    for (size_t chunk = from; chunk > to; --chunk)
-      pass(chunk, chunk - 1, ends[chunk - 1]);
+  void lookBack(size_t from, Move &best) {
+    changed = loads;
+    for (size_t chunk = from; chunk > 0; --chunk) {
+      pass(chunk, chunk - 1, ends[chunk - 1], changed);
+      take({from, chunk - 1, 0}, best);
+    }
+  }
+
+  void take(Move move, Move &best) const {
+    for (double load : changed) {
+      if (load >= best.slowest)
+        return;
+      move.slowest = std::max(move.slowest, load);
+    }
+    best = move;
+  }
+
+  void pass(size_t chunk, size_t next, size_t layer, std::vector<double> &sums) const {
+    sums[chunk % stages] -= times.at(chunk, layer);
+    sums[next % stages] += times.at(next, layer);
   }
 
   const ChunkSeconds &times;
