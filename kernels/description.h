@@ -345,6 +345,8 @@ struct KernelDescription {
   Reuse reuses[2] = {};
   // Element i of each result follows from element i of what has as many elements and from the rest: calls may be cut.
   bool isByElement = false;
+  // What frameworks start no kernel for: they pass a view of the operand on, or a number that the host knows.
+  bool isViewInFrameworks = false;
 
   constexpr int outCount() const { return countOf(outs); }
   constexpr int inCount() const { return countOf(ins); }

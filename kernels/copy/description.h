@@ -8,11 +8,11 @@
 namespace hyc::kernels::described::copy {
 
 inline constexpr KernelDescription kKernels[] = {
-    {.name = "strided_copy", .outs = {{"y"}}, .ins = {{"x"}}},                    // equal shapes, any strides
-    {.name = "accumulate", .outs = {{"to", Role::kByMode}}, .ins = {{"from"}}},   // dense
-    {.name = "round", .outs = {{"to"}}, .ins = {{"from"}}, .isByElement = true},  // to the result's type
-    {.name = "fill", .outs = {{"y"}}},                                            // {value}
-    {.name = "constant", .outs = {{"y"}}},                                        // {values}
+    {.name = "strided_copy", .outs = {{"y"}}, .ins = {{"x"}}, .isViewInFrameworks = true},  // equal shapes, any strides
+    {.name = "accumulate", .outs = {{"to", Role::kByMode}}, .ins = {{"from"}}},             // dense
+    {.name = "round", .outs = {{"to"}}, .ins = {{"from"}}, .isByElement = true},            // to the result's type
+    {.name = "fill", .outs = {{"y"}}},                                                      // {value}
+    {.name = "constant", .outs = {{"y"}}},                                                  // {values}
     {.name = "poison", .outs = {{"y"}}},  // the end of a buffer's life: under hyc-run --poison nothing of it is left
 };
 

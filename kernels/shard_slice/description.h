@@ -32,7 +32,8 @@ inline constexpr KernelDescription kKernels[] = {
      .outs = {{"offset"}},
      .comment = "",
      .cpu = {nullptr, "*offset = int64_t{#coordinate} * @size"},
-     .cuda = {"kernels/copy/cuda.h", "fill<int64_t>(offset, 1, int64_t{#coordinate} * @size)"}},
+     .cuda = {"kernels/copy/cuda.h", "fill<int64_t>(offset, 1, int64_t{#coordinate} * @size)"},
+     .isViewInFrameworks = true},
 };
 
 }  // namespace hyc::kernels::described::shard_slice

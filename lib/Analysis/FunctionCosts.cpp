@@ -162,19 +162,16 @@ void FunctionCosts::walk(Block &block, const Rows &rows, StringRef layer) {
   }
 }
 
-/// What is no operator of whoever starts kernels one by one: they pass parts and transposes of tensors on as views, and
-/// draw random numbers where they need them.
-static bool isViewElsewhere(StringRef kernel) { return kernel == "strided_copy" || kernel == "shard_offset"; }
-
 Event FunctionCosts::costOfKernel(Operation *call) const {
   Event event;
   event.op = call;
   // What is overwritten in place is read and written.
   event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
   event.operations = operationsOf(call);
-  event.isStarted = !isViewElsewhere(callName(call));
-  if (auto library = dyn_cast<rank::CallOp>(call))
+  if (auto library = dyn_cast<rank::CallOp>(call)) {
     event.bytes -= untouchedBytes(library);
+    event.isStarted = !KernelCall(library).getKernel().isViewInFrameworks;
+  }
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
   if (!read.empty())
@@ -196,6 +193,21 @@ double FunctionCosts::hostSeconds(Operation *call) const {
   return bytes / (rates.host * kBusShareOfKernels);
 }
 
+static Traffic trafficOf(dist::ExchangeKind kind) {
+  switch (kind) {
+  case dist::ExchangeKind::all_reduce:
+    return Traffic::AllReduce;
+  case dist::ExchangeKind::reduce_scatter:
+    return Traffic::ReduceScatter;
+  case dist::ExchangeKind::all_gather:
+  case dist::ExchangeKind::all_to_all: // parts of all others are read, none is summed up
+    return Traffic::AllGather;
+  case dist::ExchangeKind::shift:
+    return Traffic::Transfer;
+  }
+  llvm_unreachable("unknown kind of exchange");
+}
+
 Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
   Event event;
   event.kind = Event::Kind::Exchange;
@@ -212,8 +224,10 @@ Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
   if (account.members > 1) {
     RankGroup group = groupOf(collective.getGroup(), mesh);
     double whole = static_cast<double>(account.bytes);
-    event.seconds = rates.exchangeSeconds(group, whole, event.bytes);
-    event.bound = event.seconds > 2 * rates.exchangeSeconds(group, whole, 0) ? TimeBound::Link : TimeBound::Latency;
+    Traffic traffic = trafficOf(start.getExchange());
+    event.seconds = rates.exchangeSeconds(group, whole, event.bytes, traffic);
+    event.bound =
+        event.seconds > 2 * rates.exchangeSeconds(group, whole, 0, traffic) ? TimeBound::Link : TimeBound::Latency;
   }
   event.number = static_cast<int64_t>(collective.getNumber());
   event.stages = std::max<size_t>(1, collective.getGroup().getStages().size());

@@ -152,7 +152,25 @@ MachineRates MachineRates::slowestAmong(int64_t first, int64_t count) const {
   return slowest;
 }
 
-double MachineRates::exchangeSeconds(const RankGroup &group, double message, double sent) const {
+//===----------------------------------------------------------------------===//
+// Exchanges
+//===----------------------------------------------------------------------===//
+
+const std::vector<SizedValue> &MachineTier::ratesOf(Traffic traffic) const {
+  const std::vector<SizedValue> *own = traffic == Traffic::AllGather       ? &gatherRates
+                                       : traffic == Traffic::ReduceScatter ? &scatterRates
+                                       : traffic == Traffic::Transfer      ? &transferRates
+                                                                           : &rates;
+  return own->empty() ? rates : *own;
+}
+
+void MachineTier::scaleRates(double factor) {
+  for (std::vector<SizedValue> *list : {&rates, &gatherRates, &scatterRates, &transferRates})
+    for (SizedValue &rate : *list)
+      rate.value *= factor;
+}
+
+double MachineRates::exchangeSeconds(const RankGroup &group, double message, double sent, Traffic traffic) const {
   if (group.members() < 2)
     return 0;
   if (tiers.empty())
@@ -160,17 +178,17 @@ double MachineRates::exchangeSeconds(const RankGroup &group, double message, dou
   // Ranks beyond the last tier are as those in it.
   auto tier = std::find_if(tiers.begin(), std::prev(tiers.end()),
                            [&](const MachineTier &each) { return group.extent() <= each.ranks; });
-  double rate = valueAt(tier->rates, message);
+  double rate = valueAt(tier->ratesOf(traffic), message);
   if (tier != tiers.begin()) {
     const MachineTier &inner = *std::prev(tier);
     int64_t together = group.membersWithin(inner.ranks);
     rate *= static_cast<double>(together) / static_cast<double>(inner.ranks);
     if (together > 1)
-      rate = std::min(rate, valueAt(inner.rates, message));
+      rate = std::min(rate, valueAt(inner.ratesOf(traffic), message));
   }
   return std::max(tier->latency, sent / rate);
 }
 
 double MachineRates::transferSeconds(int64_t stride, double bytes) const {
-  return exchangeSeconds({{{2, stride}}}, bytes, bytes);
+  return exchangeSeconds({{{2, stride}}}, bytes, bytes, Traffic::Transfer);
 }

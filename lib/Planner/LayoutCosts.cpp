@@ -232,15 +232,16 @@ private:
     result.bytes = std::max(result.bytes, bytesOf(stage, slots, all, moved) / share);
   }
 
-  /// An exchange over dp, of which each sends so many times the (n − 1)/n of it.
-  double overData(double bytes, double times) const {
+  /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum.
+  double overData(double bytes, Traffic traffic) const {
     double message = std::min(bytes, static_cast<double>(*base.reduceBucket) * 4);
-    return rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * bytes * (dp - 1) / dp);
+    double times = traffic == Traffic::AllReduce ? 2 : 1;
+    return rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * bytes * (dp - 1) / dp, traffic);
   }
 
   /// The same for so many tensors, each by itself.
-  double oneByOne(double bytes, double tensors) const {
-    return tensors > 0 ? tensors * overData(bytes / tensors, 1) : 0;
+  double oneByOne(double bytes, double tensors, Traffic traffic) const {
+    return tensors > 0 ? tensors * overData(bytes / tensors, traffic) : 0;
   }
 
   /// Of one micro-batch: for tp, for the next stage, for states that are divided or elsewhere.
@@ -255,7 +256,8 @@ private:
     }
     if (layout.zero >= 2 && layout.dp > 1) {
       // Backward makes gradients and uses parameters: one link carries both.
-      double reduced = oneByOne(sum.gradients, sum.tensors), gathered = oneByOne(sum.divisibleBytes, sum.divisible);
+      double reduced = oneByOne(sum.gradients, sum.tensors, Traffic::ReduceScatter);
+      double gathered = oneByOne(sum.divisibleBytes, sum.divisible, Traffic::AllGather);
       bool isAhead = layout.prefetch > 0;
       if (layout.zero == 2)
         seconds += hidden(reduced, sum.backward);
@@ -276,9 +278,9 @@ private:
   double afterMicroBatches(const StageCost &stage) const {
     double seconds = 0;
     if (layout.dp > 1 && layout.zero < 2)
-      seconds += overData(stage.sum.gradients, layout.zero == 0 ? 2 : 1);
+      seconds += overData(stage.sum.gradients, layout.zero == 0 ? Traffic::AllReduce : Traffic::ReduceScatter);
     if (layout.dp > 1 && layout.zero >= 1)
-      seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), 1);
+      seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), Traffic::AllGather);
     if (layout.pp > 1 && model.tied.gradients > 0)
       seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, model.tied.gradients,
                                        model.tied.gradients);

@@ -67,7 +67,14 @@ static Error readPoints(const JsonObjectReader &from, StringRef key, StringRef s
 
 static Error readTier(const JsonObjectReader &from, std::vector<MachineTier> &tiers) {
   MachineTier tier;
-  if (Error error = from.checkKeys({"name", "ranks", "latency", "rates"}))
+  static constexpr std::pair<StringLiteral, std::vector<SizedValue> MachineTier::*> kOthers[] = {
+      {"gather_rates", &MachineTier::gatherRates},
+      {"scatter_rates", &MachineTier::scatterRates},
+      {"transfer_rates", &MachineTier::transferRates}};
+  std::vector<StringRef> optional;
+  for (const auto &[key, member] : kOthers)
+    optional.push_back(key);
+  if (Error error = from.checkKeys({"name", "ranks", "latency", "rates"}, optional))
     return error;
   if (Error error = from.read("name", tier.name))
     return error;
@@ -77,6 +84,10 @@ static Error readTier(const JsonObjectReader &from, std::vector<MachineTier> &ti
     return error;
   if (Error error = readPoints(from, "rates", "bytes", "rate", kMostRate, tier.rates))
     return error;
+  for (const auto &[key, member] : kOthers)
+    if (from.has(key))
+      if (Error error = readPoints(from, key, "bytes", "rate", kMostRate, tier.*member))
+        return error;
   if (tiers.size() == kMostTiers)
     return from.fail("name", "there are more than " + Twine(kMostTiers) + " tiers; join some");
   if (!tiers.empty() && (tier.ranks <= tiers.back().ranks || tier.ranks % tiers.back().ranks != 0))

@@ -160,8 +160,7 @@ Expected<MachineRates> hyc::takeMeasured(const std::string &path, MachineRates r
     double links = profile.exchanges.share();
     rates.link *= links;
     for (MachineTier &tier : rates.tiers)
-      for (SizedValue &rate : tier.rates)
-        rate.value *= links;
+      tier.scaleRates(links);
   }
   if (rates.kinds.empty())
     rates.kinds = kindsOf(profile, rates);

@@ -8,7 +8,7 @@ bin=$1/bin models=$2 folder=$3
 rm -rf "$folder" && mkdir -p "$folder"
 "$bin/hyc-bench" --ranks 2 --threads 1 --mib 1 --seconds 0.005 --nvme-path "$folder" --name here -o "$folder/machine.json" >"$folder/table"
 for row in 'product f32 .* flop/s' 'product bf16' 'product f32 .* rows, cold' 'attention' 'memory' 'host copy' 'all_reduce +host +8 bytes' 'all_reduce +host +1 MiB' \
-  'all_gather +host +1 MiB' 'send/receive +host +1 MiB' 'disk write +4 MiB' 'disk read +4 MiB'; do
+  'all_gather +host +1 MiB' 'reduce_scatter +host +1 MiB' 'send/receive +host +1 MiB' 'disk write +4 MiB' 'disk read +4 MiB'; do
   grep -qE "^${row/ flop/.flop}" "$folder/table" || { echo "the table has no row '$row':"; cat "$folder/table"; exit 1; }
 done
 python3 - "$folder/machine.json" <<'CHECK'
@@ -21,9 +21,10 @@ assert machine.get("product_memory", 1) > 0  # left out where it is noise
 assert machine["name"] == "here"
 (tier,) = machine["tiers"]
 assert (tier["name"], tier["ranks"]) == ("host", 2) and 0 < tier["latency"] < 10, tier
-sizes = [point["bytes"] for point in tier["rates"]]
-assert sizes == sorted(sizes) and sizes[-1] == 1 << 20 and len(sizes) >= 4, sizes
-assert all(point["rate"] > 0 for point in tier["rates"])
+for key in ("rates", "gather_rates", "scatter_rates", "transfer_rates"):
+    sizes = [point["bytes"] for point in tier[key]]
+    assert sizes == sorted(sizes) and sizes[-1] == 1 << 20 and len(sizes) >= 4, (key, sizes)
+    assert all(point["rate"] > 0 for point in tier[key]), key
 assert max(point["share"] for point in machine["product_share"]) == 1
 CHECK
 compile=("$bin/hyc-compile" "$models/gpt2-tiny.onnx" --loss cross_entropy --logits logits --labels labels --machine

@@ -12,6 +12,15 @@ using hycrt::tableOf;
 
 constexpr hycrt::Axis kPlace{0};
 
+struct Exchange {
+  CollectiveKind kind;
+  const char *withinHosts, *betweenHosts;
+};
+constexpr Exchange kExchanges[] = {
+    {CollectiveKind::kAllReduce, "all_reduce within hosts", "all_reduce between hosts"},
+    {CollectiveKind::kAllGather, "all_gather within hosts", "all_gather between hosts"},
+    {CollectiveKind::kReduceScatter, "reduce_scatter within hosts", "reduce_scatter between hosts"}};
+
 }  // namespace
 
 BenchProgram::BenchProgram(int rank, int hosts, int ranksHere, std::vector<int64_t> sizes, int64_t fileBytes)
@@ -24,10 +33,9 @@ BenchProgram::BenchProgram(int rank, int hosts, int ranksHere, std::vector<int64
   hycrt::GroupDesc here{"host", kPlace, {host * halves}};
   if (isHalved_) here.stages = {host * 2, host * 2 + 1};
   groups_ = {here, {"cluster", kPlace | hycrt::AxisSet::allStages(), {}}};
-  collectives_ = {{1, "all_reduce within hosts", CollectiveKind::kAllReduce, 0},
-                  {2, "all_gather within hosts", CollectiveKind::kAllGather, 0},
-                  {3, "all_reduce between hosts", CollectiveKind::kAllReduce, 1},
-                  {4, "all_gather between hosts", CollectiveKind::kAllGather, 1}};
+  uint32_t id = 0;
+  for (const Exchange& each : kExchanges) collectives_.push_back({++id, each.withinHosts, each.kind, 0});
+  for (const Exchange& each : kExchanges) collectives_.push_back({++id, each.betweenHosts, each.kind, 1});
   if (isHalved_) addTransfers(Tier::kHost, host * 2, host * 2 + 1, stage);
   if (hosts > 1) addTransfers(Tier::kCluster, 0, halves, stage);
   program_.name = "hyc-bench";
@@ -62,7 +70,9 @@ int BenchProgram::ranksOf(Tier tier) const {
 }
 
 int BenchProgram::collective(Tier tier, CollectiveKind kind) const {
-  return (tier == Tier::kHost ? 0 : 2) + (kind == CollectiveKind::kAllReduce ? 0 : 1);
+  int row = tier == Tier::kHost ? 0 : static_cast<int>(std::size(kExchanges));
+  while (collectives_[static_cast<size_t>(row)].kind != kind) ++row;
+  return row;
 }
 
 bool BenchProgram::hasTransfers(Tier tier) const { return tier == Tier::kHost ? isHalved_ : hosts_ > 1; }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
                                      "memory",     "host copy",  "disk write",   "disk read",   "product fp8",
-                                     "attention",  "launch",     "GPU memory",   "product f32"};
+                                     "attention",  "launch",     "GPU memory",   "product f32", "reduce_scatter"};
 constexpr const char* kTiers[] = {"", "host", "cluster"};
 
 std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {

@@ -24,7 +24,8 @@ enum class Measure {
                // is looked at
   kLaunch,     // of one kernel after the other; rate: kernels
   kDeviceMemory,  // size: bytes that the device has
-  kThinProduct    // f32, of few rows by a large matrix that was used long ago; size: operations
+  kThinProduct,   // f32, of few rows by a large matrix that was used long ago; size: operations
+  kReduceScatter  // size: bytes of the vector that is summed up
 };
 bool isProduct(Measure measure);  // of matrices as long as wide
 

@@ -45,15 +45,27 @@ double best(const std::vector<Figure>& figures) {
 // Of what reaches a disk and what comes from it, as many bytes each.
 double mean(double a, double b) { return a > 0 && b > 0 ? 2 / (1 / a + 1 / b) : a + b; }
 
-// The smallest message tells what an exchange takes whatever it carries; the others how fast bytes pass.
+// How fast bytes pass; the smallest message tells what an exchange takes whatever it carries, and is not among them.
+Json ratesBySize(const std::vector<Figure>& exchanges) {
+  Json rates = Json::array();
+  for (size_t i = 1; i < exchanges.size(); ++i) {
+    rates.push_back({{"bytes", exchanges[i].size}, {"rate", rounded(exchanges[i].rate)}});
+  }
+  return rates;
+}
+
 Json tierOf(const std::vector<Figure>& figures, Tier tier, int ranks) {
   const std::vector<Figure> sums = of(figures, Measure::kAllReduce, tier);
   if (sums.size() < 2) return nullptr;
-  Json rates = Json::array();
-  for (size_t i = 1; i < sums.size(); ++i) {
-    rates.push_back({{"bytes", sums[i].size}, {"rate", rounded(sums[i].rate)}});
+  Json found = {
+      {"name", nameOf(tier)}, {"ranks", ranks}, {"latency", rounded(sums[0].seconds)}, {"rates", ratesBySize(sums)}};
+  for (const auto& [key, measure] : {std::pair("gather_rates", Measure::kAllGather),
+                                     {"scatter_rates", Measure::kReduceScatter},
+                                     {"transfer_rates", Measure::kSendReceive}}) {
+    const Json rates = ratesBySize(of(figures, measure, tier));
+    if (!rates.empty()) found[key] = rates;
   }
-  return {{"name", nameOf(tier)}, {"ranks", ranks}, {"latency", rounded(sums[0].seconds)}, {"rates", rates}};
+  return found;
 }
 
 std::string today() {
@@ -75,7 +87,7 @@ double productMemory(const std::vector<Figure>& products, const std::vector<Figu
   return 0;
 }
 
-// What the file has no key for is told to people.
+// How the figures came about, for people.
 void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* file) {
   Json& sources = (*file)["sources"] = Json::array();
   const char* const how = bench.onDevice ? "; the median of 3" : "; the slowest rank's, the median of 3";
@@ -87,17 +99,9 @@ void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* fi
   sources.push_back("attention_share: forward and gradient, f32, of heads of 64 in sequences of 256");
   sources.push_back("product_memory: what a product of " + std::to_string(kThinRows) +
                     " rows takes longer than one of as many operations in a cache");
-  sources.push_back("tiers: all_reduce of f32, rates as busbw; latency: of 8 bytes");
-  for (Tier tier : {Tier::kHost, Tier::kCluster}) {
-    for (Measure measure : {Measure::kAllGather, Measure::kSendReceive}) {
-      const std::vector<Figure> found = of(figures, measure, tier);
-      if (found.empty()) continue;
-      char text[128];
-      std::snprintf(text, sizeof text, "not used, %s, %s: %.3g B/s at %lld bytes", nameOf(tier), nameOf(measure),
-                    found.back().rate, static_cast<long long>(found.back().size));
-      sources.push_back(text);
-    }
-  }
+  sources.push_back(
+      "tiers: rates of all_reduce, gather_rates of all_gather, scatter_rates of reduce_scatter, transfer_rates of "
+      "send/receive, of f32, as busbw; latency: of all_reduce of 8 bytes");
 }
 
 }  // namespace

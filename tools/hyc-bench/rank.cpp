@@ -266,6 +266,7 @@ class BenchRank {
       }));
     }
     HYCRT_RETURN_IF_ERROR(measureGather(tier, ranks, others));
+    HYCRT_RETURN_IF_ERROR(measureScatter(tier, ranks, others));
     return measureTransfers(tier);
   }
 
@@ -280,6 +281,21 @@ class BenchRank {
         const int row = bench_.collective(tier, hycrt::CollectiveKind::kAllGather);
         wait(*context_,
              allGatherStart(*context_, row, {kShared, 4 * each * self}, {kShared, 0}, each, hycrt::DType::kF32));
+        return context_->status();
+      }));
+    }
+    return {};
+  }
+
+  Status measureScatter(Tier tier, int ranks, double others) {
+    const hycrt::BufferRef sum{kShared, bench_.sizes().back()};
+    for (int64_t size : bench_.sizes()) {
+      const int64_t each = size / 4 / ranks;
+      if (each == 0) continue;
+      const double whole = static_cast<double>(4 * each * ranks);
+      HYCRT_RETURN_IF_ERROR(measure(Measure::kReduceScatter, tier, 4 * each * ranks, others * whole, [&, this] {
+        const int row = bench_.collective(tier, hycrt::CollectiveKind::kReduceScatter);
+        wait(*context_, reduceScatterStart(*context_, row, {kShared, 0}, sum, each, hycrt::DType::kF32));
         return context_->status();
       }));
     }

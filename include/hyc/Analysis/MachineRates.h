@@ -25,11 +25,19 @@ struct SizedValue {
 };
 double valueAt(const std::vector<SizedValue> &points, double size);
 
+/// How bytes go from rank to rank: what a memory or a network reaches differs between them.
+enum class Traffic { AllReduce, AllGather, ReduceScatter, Transfer };
+
 struct MachineTier {
   std::string name;
-  int64_t ranks = 1;             ///< that one of it holds
-  double latency = 0;            ///< seconds that no exchange is done in
-  std::vector<SizedValue> rates; ///< bytes that a rank of a full group sends in a second, by bytes of the message
+  int64_t ranks = 1;  ///< that one of it holds
+  double latency = 0; ///< seconds that no exchange is done in
+  /// Bytes that a rank of a full group sends in a second, by bytes of the message: of all_reduce; and of the others, as
+  /// it where they are empty.
+  std::vector<SizedValue> rates, gatherRates = {}, scatterRates = {}, transferRates = {};
+
+  const std::vector<SizedValue> &ratesOf(Traffic traffic) const;
+  void scaleRates(double factor);
 };
 
 /// The members of an exchange: along each of its dimensions how many, and how far apart in world ranks.
@@ -109,7 +117,8 @@ struct MachineRates {
   double kernelSeconds(const KernelWork &work) const;
   TimeBound kernelBound(const KernelWork &work) const;
   /// An exchange that carries `message` bytes as a whole, of which a rank sends `sent`.
-  double exchangeSeconds(const RankGroup &group, double message, double sent) const;
+  double exchangeSeconds(const RankGroup &group, double message, double sent,
+                         Traffic traffic = Traffic::AllReduce) const;
   /// Bytes from every rank of a stage to one of the next, `stride` world ranks away.
   double transferSeconds(int64_t stride, double bytes) const;
 };

@@ -28,8 +28,7 @@ MachineRates hyc::accuracy::scaled(MachineRates rates, const Factors &factors) {
   rates.dispatch += factors.dispatch;
   // Who starts kernels one by one from Python makes exchanges in their stream, where it awaits them.
   rates.communicationThread = rates.communicationThread && rates.dispatch == 0;
-  for (MachineTier &tier : rates.tiers)
-    for (SizedValue &rate : tier.rates) rate.value *= factors.link;
+  for (MachineTier &tier : rates.tiers) tier.scaleRates(factors.link);
   return rates;
 }
 

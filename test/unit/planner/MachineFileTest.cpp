@@ -45,6 +45,17 @@ TEST_F(MachineFile, SaysWhetherProductsWaitForTheirOperands) {
   EXPECT_EQ(read("cpu.json", "{\"memory\": 5e9, \"product_memory\": 2e9}").productMemory, 2e9);
 }
 
+TEST_F(MachineFile, TellsWhatEachKindOfExchangeReaches) {
+  MachineRates rates = read("tiers.json", R"({"tiers": [{"name": "host", "ranks": 2, "latency": 1e-6,
+      "rates": [{"bytes": 1024, "rate": 8e9}], "gather_rates": [{"bytes": 1024, "rate": 4e9}],
+      "transfer_rates": [{"bytes": 1024, "rate": 2e9}]}]})");
+  ASSERT_EQ(rates.tiers.size(), 1u);
+  EXPECT_EQ(rates.tiers[0].ratesOf(Traffic::AllReduce)[0].value, 8e9);
+  EXPECT_EQ(rates.tiers[0].ratesOf(Traffic::AllGather)[0].value, 4e9);
+  EXPECT_EQ(rates.tiers[0].ratesOf(Traffic::ReduceScatter)[0].value, 8e9);
+  EXPECT_EQ(rates.tiers[0].ratesOf(Traffic::Transfer)[0].value, 2e9);
+}
+
 TEST(Machine, ThatNoFileDescribesHasNoName) { EXPECT_EQ(defaultRates(4).name, ""); }
 
 } // namespace

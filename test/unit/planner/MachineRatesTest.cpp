@@ -32,6 +32,19 @@ TEST(MachineRates, NoExchangeIsFasterThanItsTiersLatency) {
   EXPECT_DOUBLE_EQ(hosts().exchangeSeconds({{{8, 1}}}, 1, 1), 2);
 }
 
+TEST(MachineRates, EachKindOfExchangeHasItsRateWhereTheTierTellsOne) {
+  MachineRates rates = hosts();
+  rates.tiers[0].gatherRates = {{1, 50}};
+  rates.tiers[0].transferRates = {{1, 25}};
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::AllReduce), 10);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::AllGather), 20);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::ReduceScatter), 10) << "as all_reduce";
+  EXPECT_DOUBLE_EQ(rates.transferSeconds(1, 1000), 40);
+  rates.tiers[0].scaleRates(2);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::AllGather), 10);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::AllReduce), 5);
+}
+
 TEST(MachineRates, OneRankExchangesNothing) { EXPECT_EQ(hosts().exchangeSeconds({{{1, 1}}}, 1000, 1000), 0); }
 
 TEST(MachineRates, WithoutTiersOneLinkServesAllGroups) {
