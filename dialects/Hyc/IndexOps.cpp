@@ -109,10 +109,25 @@ LogicalResult ScatterOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotan
   results.assign(2, Value());
   if (!cotangents[0] || !wanted[1])
     return success();
-  if (getKind() != ReductionKind::sum)
-    return emitOpError("has no gradient: it combines by ") << stringifyReductionKind(getKind()) << ", expected sum";
-  results[1] =
-      DerivedOps(builder, *this, ".grad").create<GatherOp>("", cotangents[0], getIndices(), getDim(), getBatch());
+  DerivedOps b(builder, *this, ".grad");
+  auto gather = [&](StringRef suffix, Value from) -> Value {
+    return b.create<GatherOp>(suffix, from, getIndices(), getDim(), getBatch());
+  };
+  if (getKind() == ReductionKind::sum) {
+    results[1] = gather("", cotangents[0]);
+    return success();
+  }
+  if (getKind() == ReductionKind::prod)
+    return emitOpError("has no gradient: it combines by prod, expected sum, max or min");
+  // Those that attain the extremum share the cotangent; where nothing is put nobody asks for a share.
+  RankedTensorType type = tensorTypeOf(getUpdates()), whole = tensorTypeOf(getResult());
+  Value attains = b.compare(".attains", ComparePredicate::eq, getUpdates(), gather(".extremum", getResult()));
+  Value zero = b.splat(".zero", type, 0);
+  Value ones = b.select(".ones", attains, b.splat(".one", type, 1), zero);
+  Value count =
+      b.create<ScatterOp>(".count", whole, ReductionKind::sum, getIndices(), ones, getDim(), getBatch()).getResult();
+  Value shares = b.div(".share", cotangents[0], b.create<MaxOp>(".counted", count, b.splat(".least", whole, 1)));
+  results[1] = b.select("", attains, gather(".shares", shares), zero);
   return success();
 }
 
