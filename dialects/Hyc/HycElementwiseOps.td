@@ -71,8 +71,8 @@ def Hyc_DivOp : Hyc_BinaryOp<"div", "x / y (truncated for integers)">;
 def Hyc_PowOp : Hyc_BinaryOp<"pow", "x^y", 1, [Hyc_ComputesInF32]>;
 def Hyc_MaxOp : Hyc_BinaryOp<"max", "max(x, y), NaN if either is", 1, [Commutative]>;
 def Hyc_MinOp : Hyc_BinaryOp<"min", "min(x, y), NaN if either is", 1, [Commutative]>;
-def Hyc_AndOp : Hyc_BinaryOp<"and", "x and y, booleans", 0, [Commutative]>;
-def Hyc_OrOp : Hyc_BinaryOp<"or", "x or y, booleans", 0, [Commutative]>;
+def Hyc_AndOp : Hyc_BinaryOp<"and", "x and y, booleans or bit by bit of integers", 0, [Commutative]>;
+def Hyc_OrOp : Hyc_BinaryOp<"or", "x or y, booleans or bit by bit of integers", 0, [Commutative]>;
 
 def Hyc_NotOp : Hyc_UnaryOp<"not", "not x, booleans", 0>;
 

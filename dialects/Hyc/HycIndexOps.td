@@ -33,7 +33,7 @@ def Hyc_ScatterOp : Hyc_TensorOp<"scatter", [CostOpInterface]> {
     product, maximum, minimum) of all updates[b,l,i,r] with indices[b,i] = v, combined in the order of i; where there is
     none it is 0 (1, the lowest value, the greatest). An index outside 0 to V - 1 adds nothing.
 
-    Only sums have a gradient: hyc.gather.
+    The gradient of a sum is hyc.gather; that of a maximum or minimum is shared by all updates that attain it.
 
     1. `scatter.shapes`: updates are what hyc.gather of the result with these indices gives; all of one element type.
     ```mlir

@@ -104,15 +104,74 @@ LogicalResult GatherOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotang
   return success();
 }
 
+namespace {
+/// What a scatter's gradient is made of.
+class ScatterGradient {
+public:
+  ScatterGradient(OpBuilder &builder, ScatterOp op)
+      : b(builder, op, ".grad"), op(op), type(tensorTypeOf(op.getUpdates())), whole(tensorTypeOf(op.getResult())) {}
+
+  /// Each update's part of the cotangent.
+  Value ofSum(Value cotangent) { return gather("", cotangent); }
+
+  /// Those that attain the extremum share the cotangent; where nothing is put nobody asks for a share.
+  Value ofExtremum(Value cotangent) {
+    Value attains = b.compare(".attains", ComparePredicate::eq, op.getUpdates(), gather(".extremum", op.getResult()));
+    Value count = scatter(".count", ReductionKind::sum, select(".ones", attains, 1, 0));
+    Value share = b.div(".share", cotangent, b.create<MaxOp>(".counted", count, b.splat(".least", whole, 1)));
+    return b.select("", attains, gather(".shares", share), b.splat(".none", type, 0));
+  }
+
+  /// The cotangent times the product of all others at its place, of which that of all but zeros tells: divided by the
+  /// update itself where no zero is there, and whole for a zero that is alone.
+  Value ofProduct(Value cotangent) {
+    Value one = b.splat(".one", type, 1), zero = b.splat(".zero", type, 0);
+    Value isZero = b.compare(".is_zero", ComparePredicate::eq, op.getUpdates(), zero);
+    Value own = b.select(".own", isZero, one, op.getUpdates());
+    Value zeros = b.select(".zeros", isZero, one, zero);
+    Value product = gather(".product", scatter(".products", ReductionKind::prod, own));
+    // Those at its place beside itself.
+    Value others = b.sub(".others", gather(".counted", scatter(".count", ReductionKind::sum, zeros)), zeros);
+    Value isAlone = b.compare(".is_alone", ComparePredicate::eq, others, zero);
+    Value ofOthers = b.select(".of_others", isAlone, b.div(".divided", product, own), zero);
+    return b.mul("", gather(".cotangent", cotangent), ofOthers);
+  }
+
+private:
+  Value gather(StringRef suffix, Value from) {
+    return b.create<GatherOp>(suffix, from, op.getIndices(), op.getDim(), op.getBatch());
+  }
+  Value scatter(StringRef suffix, ReductionKind kind, Value updates) {
+    return b.create<ScatterOp>(suffix, whole, kind, op.getIndices(), updates, op.getDim(), op.getBatch());
+  }
+  Value select(const std::string &suffix, Value condition, double yes, double no) {
+    return b.select(suffix, condition, b.splat(suffix + "_yes", type, yes), b.splat(suffix + "_no", type, no));
+  }
+
+  DerivedOps b;
+  ScatterOp op;
+  RankedTensorType type, whole;
+};
+} // namespace
+
 LogicalResult ScatterOp::buildGradient(OpBuilder &builder, ArrayRef<Value> cotangents, ArrayRef<bool> wanted,
                                        SmallVectorImpl<Value> &results) {
   results.assign(2, Value());
   if (!cotangents[0] || !wanted[1])
     return success();
-  if (getKind() != ReductionKind::sum)
-    return emitOpError("has no gradient: it combines by ") << stringifyReductionKind(getKind()) << ", expected sum";
-  results[1] =
-      DerivedOps(builder, *this, ".grad").create<GatherOp>("", cotangents[0], getIndices(), getDim(), getBatch());
+  ScatterGradient gradient(builder, *this);
+  switch (getKind()) {
+  case ReductionKind::sum:
+    results[1] = gradient.ofSum(cotangents[0]);
+    break;
+  case ReductionKind::prod:
+    results[1] = gradient.ofProduct(cotangents[0]);
+    break;
+  case ReductionKind::max:
+  case ReductionKind::min:
+    results[1] = gradient.ofExtremum(cotangents[0]);
+    break;
+  }
   return success();
 }
 

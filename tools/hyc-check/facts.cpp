@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -98,6 +99,18 @@ Disk diskOf(const std::string &folder) {
   return {folder, static_cast<int64_t>(about.f_bavail) * block, static_cast<int64_t>(about.f_blocks) * block};
 }
 
+// Of the folder where ranks work, and of the one for what is temporary where that is on another disk.
+std::vector<Disk> disksOf(const std::string &folder) {
+  const char *const told = std::getenv("TMPDIR");
+  const std::string temporary = told && *told ? told : "/tmp";
+  struct stat first{}, second{};
+  const bool isSame =
+      stat(folder.c_str(), &first) == 0 && stat(temporary.c_str(), &second) == 0 && first.st_dev == second.st_dev;
+  if (isSame)
+    return {diskOf(folder)};
+  return {diskOf(folder), diskOf(temporary)};
+}
+
 std::string ncclVersion() {
   void *const library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (!library)
@@ -149,8 +162,7 @@ Facts collectFacts(const std::string &folder) {
   if (sysinfo(&about) == 0)
     facts.memory = static_cast<int64_t>(about.totalram) * about.mem_unit;
   facts.available = std::min(hycrt::availableMemory(), facts.memory);
-  const char *const temporary = std::getenv("TMPDIR");
-  facts.disks = {diskOf(folder), diskOf(temporary && *temporary ? temporary : "/tmp")};
+  facts.disks = disksOf(folder);
   for (const char *compiler : {"c++", "g++", "clang++"}) {
     const std::vector<std::string> lines = linesOf(outputOf(std::string(compiler) + " --version"));
     if (!lines.empty() && facts.compiler.empty())

@@ -44,9 +44,19 @@ int64_t bytesOf(const Checkpoint &checkpoint) {
   return bytes;
 }
 
+// The steps of the checkpoints in a folder, the newest first; one at least.
+Result<std::vector<int64_t>> someStepsIn(const std::string &directory) {
+  Result<std::vector<int64_t>> steps = hycrt::stepsIn(directory);
+  if (!steps.ok() || !steps->empty())
+    return steps;
+  if (hycrt::isCheckpoint(directory))
+    return hycrt::usageError("'" + directory + "' is one checkpoint, expected the folder that it is in");
+  return hycrt::unavailableError("'" + directory + "' holds no checkpoint, expected folders step-N");
+}
+
 // One line each, the newest first. What is damaged is listed, too, and is the command's status.
 Status list(const std::string &directory) {
-  Result<std::vector<int64_t>> steps = hycrt::stepsIn(directory);
+  Result<std::vector<int64_t>> steps = someStepsIn(directory);
   if (!steps.ok())
     return steps.status();
   Status damaged;
@@ -80,11 +90,9 @@ Status verify(const std::string &path) {
   };
   if (hycrt::isCheckpoint(path))
     return check(path);
-  Result<std::vector<int64_t>> steps = hycrt::stepsIn(path);
+  Result<std::vector<int64_t>> steps = someStepsIn(path);
   if (!steps.ok())
     return steps.status();
-  if (steps->empty())
-    return hycrt::unavailableError("'" + path + "' holds no checkpoint, expected folders step-N");
   Status first;
   for (int64_t step : *steps) {
     const Status status = check(hycrt::checkpointPath(path, step));

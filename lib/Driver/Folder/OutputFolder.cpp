@@ -82,6 +82,11 @@ Expected<OutputFolder> OutputFolder::open(StringRef path, ArrayRef<InputPath> in
   OutputFolder result;
   result.folder = target.string();
   result.inputs.assign(inputs.begin(), inputs.end());
+  if (Error error = result.createFolders())
+    return error;
+  // Before anything in it is looked at, which another compilation may be about to replace.
+  if (Error error = result.lockFolder())
+    return error;
   Expected<FileLedger> ledger = FileLedger::read(result.folder);
   if (!ledger)
     return ledger.takeError();
@@ -92,8 +97,6 @@ Expected<OutputFolder> OutputFolder::open(StringRef path, ArrayRef<InputPath> in
   for (const char *relative : kAlwaysThere)
     if (Error error = result.checkPlace(relative))
       return error;
-  if (Error error = result.createFolders())
-    return error;
   removeAbandonedStaging(result.folder);
   if (Error error = result.createStaging())
     return error;
@@ -107,6 +110,15 @@ Error OutputFolder::createFolders() {
   for (const std::string &part : created)
     if (Interruption::addFolder(part); !fs::create_directory(part, error) && error)
       return ioError("cannot create folder '" + part + "'", error);
+  return Error::success();
+}
+
+/// Until this compilation ends. Where the file system locks no folders, nobody is refused.
+Error OutputFolder::lockFolder() {
+  folderLock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folderLock >= 0 && ::flock(folderLock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return makeError(ExitCode::Unavailable, "another hyc-compile is writing in '" + folder +
+                                                "'; try again when it has ended, or name another folder with -o");
   return Error::success();
 }
 
@@ -129,7 +141,7 @@ Error OutputFolder::createStaging() {
 OutputFolder::OutputFolder(OutputFolder &&other)
     : folder(std::move(other.folder)), staging(std::exchange(other.staging, "")), inputs(std::move(other.inputs)),
       earlier(std::move(other.earlier)), caretaker(std::move(other.caretaker)), lock(std::exchange(other.lock, -1)),
-      created(std::exchange(other.created, {})) {}
+      folderLock(std::exchange(other.folderLock, -1)), created(std::exchange(other.created, {})) {}
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;
@@ -138,8 +150,9 @@ OutputFolder::~OutputFolder() {
     fs::remove_all(staging, ignored);
     Interruption::forgetPath(staging);
   }
-  if (lock >= 0)
-    ::close(lock);
+  for (int held : {lock, folderLock})
+    if (held >= 0)
+      ::close(held);
   // Only what is still empty goes.
   for (auto part = created.rbegin(); part != created.rend(); ++part) {
     fs::remove(*part, ignored);

@@ -29,7 +29,8 @@ struct InputPath {
 class OutputFolder {
 public:
   /// Refuses, before anything is computed, a path that is a file, that cannot be written, or in which a file that is
-  /// not hyc's is surely in the way. Removes what compilations that were killed have left.
+  /// not hyc's is surely in the way, or in which another compilation is at work. Removes what compilations that were
+  /// killed have left.
   static llvm::Expected<OutputFolder> open(llvm::StringRef path, llvm::ArrayRef<InputPath> inputs);
   OutputFolder(OutputFolder &&other);
   ~OutputFolder();
@@ -46,6 +47,7 @@ public:
 private:
   OutputFolder() = default;
   llvm::Error createFolders();
+  llvm::Error lockFolder();
   llvm::Error createStaging();
   /// Whether `relative` is a plan that this compilation started from, and is kept beside the new one.
   bool isBackedUp(const std::string &relative) const;
@@ -61,6 +63,7 @@ private:
   FileLedger earlier;
   std::unique_ptr<Caretaker> caretaker; ///< of the staging folder, until it is committed
   int lock = -1;                        ///< held while the staging folder is somebody's
+  int folderLock = -1;                  ///< held until this is gone
   std::vector<std::string> created;     ///< folders that did not exist, outermost first
 };
 

@@ -332,6 +332,25 @@ LogicalResult importNot(NodeImport &node) {
       [](Importer &importer, RankedTensorType, ArrayRef<Value> values) { return importer.emit<NotOp>(values[0]); });
 }
 
+/// Where either has a bit and not both.
+LogicalResult importBitwiseXor(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0), y = node.input(1);
+  return e.finish(e.sub(e("BitwiseOr", {x, y}), e("BitwiseAnd", {x, y})));
+}
+
+/// What is missing to all bits: -1 of integers with a sign.
+LogicalResult importBitwiseNot(NodeImport &node) {
+  Expansion e(node);
+  Binding x = node.input(0);
+  auto type = cast<IntegerType>(x.type.getElementType());
+  Binding all =
+      type.isUnsigned() ? e.number(x, std::ldexp(1.0, static_cast<int>(type.getWidth())) - 1) : e.number(x, -1);
+  if (type.isUnsigned() && type.getWidth() > 32)
+    return node.error() << "turns the bits of " << x.type << ", expected at most 32 bits without a sign";
+  return e.finish(e.sub(all, x));
+}
+
 LogicalResult importWhere(NodeImport &node) {
   llvm::SmallVector<Binding> operands = allInputs(node);
   if (!operands[0].type.getElementType().isInteger(1))
@@ -475,10 +494,24 @@ static void addOwnOperators(OperatorTable &table) {
   table[kStopGradient] = {importStopGradient, {tensor("input").orEmpty()}};
 }
 
+/// Of booleans, and of the bits of integers.
+static void addLogic(OperatorTable &table) {
+  const OperandRules twoBooleans{tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()};
+  table["And"] = {importBinary<AndOp, foldAnd>, twoBooleans};
+  table["Or"] = {importBinary<OrOp, foldOr>, twoBooleans};
+  table["Xor"] = {importCompare<ComparePredicate::ne>, twoBooleans};
+  table["Not"] = {importNot, {tensor("X").boolean().orEmptyConstant()}};
+  const OperandRules twoIntegers{tensor("A").integer().orEmptyConstant(), tensor("B").integer().orEmptyConstant()};
+  table["BitwiseAnd"] = {importBinary<AndOp, foldAnd>, twoIntegers};
+  table["BitwiseOr"] = {importBinary<OrOp, foldOr>, twoIntegers};
+  table["BitwiseXor"] = {importBitwiseXor, twoIntegers};
+  table["BitwiseNot"] = {importBitwiseNot, {tensor("X").integer().orEmptyConstant()}};
+}
+
 void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
+  addLogic(table);
   const OperandRules real{tensor("X").real().orEmptyConstant()};
   const OperandRules two{tensor("A").orEmptyConstant(), tensor("B").orEmptyConstant()};
-  const OperandRules twoBooleans{tensor("A").boolean().orEmptyConstant(), tensor("B").boolean().orEmptyConstant()};
   table["Add"] = {importBinary<AddOp, foldAdd>, two};
   table["Sub"] = {importBinary<SubOp, foldSub>, two};
   table["Mul"] = {importBinary<MulOp, foldMul>, two};
@@ -487,10 +520,6 @@ void hyc::onnx::addElementwiseOperators(OperatorTable &table) {
   table["Max"] = {importBinary<MaxOp, foldMax>, OperandRules::many(tensor("data").orEmptyConstant())};
   table["Min"] = {importBinary<MinOp, foldMin>, OperandRules::many(tensor("data").orEmptyConstant())};
   table["Sum"] = {importBinary<AddOp, foldAdd>, OperandRules::many(tensor("data").orEmptyConstant())};
-  table["And"] = {importBinary<AndOp, foldAnd>, twoBooleans};
-  table["Or"] = {importBinary<OrOp, foldOr>, twoBooleans};
-  table["Xor"] = {importCompare<ComparePredicate::ne>, twoBooleans};
-  table["Not"] = {importNot, {tensor("X").boolean().orEmptyConstant()}};
   table["Mod"] = {importMod, two};
   table["Neg"] = {importUnary<NegOp, negate, negateInteger>, {tensor("X").orEmptyConstant()}};
   table["Abs"] = {importUnary<AbsOp, absolute, absoluteInteger>, {tensor("X").orEmptyConstant()}};

@@ -124,14 +124,31 @@ LogicalResult importInstanceNormalization(NodeImport &node) {
   return e.finish(groupsNormalized(node, e, node.input(0).type.getDimSize(1), node.input(1), node.input(2)));
 }
 
-/// Of operator set 21 on, where scale and bias are of the channels.
+/// A vector over the groups of channels, with its element for each channel of a group.
+Binding spreadOverGroups(Expansion &e, const Binding &vector, int64_t groups, int64_t channels) {
+  if (vector.type.getNumElements() != groups) {
+    e.fail("has a vector of " + std::to_string(vector.type.getNumElements()) +
+           " elements, expected one for each of the " + std::to_string(groups) + " groups");
+    return {};
+  }
+  return e.reshape(e.broadcast(e.reshape(vector, {groups, 1}), {groups, channels / groups}), {channels});
+}
+
+/// Scale and bias are of the channels from operator set 21 on, and of the groups before it.
 LogicalResult importGroupNormalization(NodeImport &node) {
   Expansion e(node);
   RankedTensorType x = node.input(0).type;
   int64_t groups = node.getInt("num_groups", 0);
   if (groups < 1 || x.getDimSize(1) % groups != 0)
     return node.error() << "normalizes " << x << " in " << groups << " groups of channels";
-  return e.finish(groupsNormalized(node, e, groups, node.input(1), node.input(2)));
+  Binding scale = node.input(1), bias = node.input(2);
+  if (node.opset() < 21) {
+    scale = spreadOverGroups(e, scale, groups, x.getDimSize(1));
+    bias = spreadOverGroups(e, bias, groups, x.getDimSize(1));
+    if (!e.ok())
+      return failure();
+  }
+  return e.finish(groupsNormalized(node, e, groups, scale, bias));
 }
 
 LogicalResult importMeanVarianceNormalization(NodeImport &node) {

@@ -13,11 +13,13 @@ DOMAINS = {"": "", "ai.onnx.preview.training": "ai.onnx.preview.training:"}
 
 
 def spans_of(schemas):
-    """By attribute and type, the operator sets [first, end) in which a not deprecated operator has it; end 0 is none."""
+    """By attribute and type, the operator sets [first, end) in which an operator has it that is not deprecated, or was so only for
+    a while (GroupNormalization was taken up again); end 0 is none."""
     spans = collections.defaultdict(list)
     schemas = sorted(schemas, key=lambda schema: schema.since_version)
-    for schema, following in zip(schemas, schemas[1:] + [None]):
-        if schema.deprecated:
+    for place, schema in enumerate(schemas):
+        following = next(iter(schemas[place + 1:]), None)
+        if all(later.deprecated for later in schemas[place:]):
             continue
         end = following.since_version if following else 0
         for name, attribute in schema.attributes.items():

@@ -36,6 +36,8 @@ std::optional<llvm::SmallVector<StringRef>> hyc::torchexport::argumentsOf(String
     return std::nullopt;
   llvm::SmallVector<StringRef> names;
   found->second.split(names, ' ', -1, false);
+  if (writesOut(target))
+    names.push_back(kOutArgument);
   return names;
 }
 

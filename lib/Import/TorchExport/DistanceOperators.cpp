@@ -55,6 +55,14 @@ void amongRows(NodeTranslation &node) {
       distanceOf(node, node.emit("Sub", {pick(first), pick(second)}), node.number("p", 2), node.resultMeta().type));
 }
 
+/// Of one tensor from another, all elements together.
+void betweenAll(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name apart = node.emit("Sub", {node.operand("self", type), node.operand("other", type)});
+  Name flat = node.emit("Reshape", {apart, node.constant({-1})});
+  node.finish(distanceOf(node, flat, node.number("p", 2), type));
+}
+
 /// Rows of a table in bags, of which each begins at an offset: their sum, mean or maximum. What a bag holds is a matrix
 /// of zeros and ones, so that offsets may be computed when running.
 template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
@@ -116,6 +124,7 @@ template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
 void hyc::torchexport::addDistance(TranslationTable &table) {
   table["aten.cdist.default"] = betweenRows;
   table["aten._cdist_forward.default"] = betweenRows;
+  table["aten.dist.default"] = betweenAll;
   table["aten.pdist.default"] = amongRows;
   table["aten._pdist_forward.default"] = amongRows;
   for (const char *name : {"_embedding_bag", "_embedding_bag_forward_only", "embedding_bag"})

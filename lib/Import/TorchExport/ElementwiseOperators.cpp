@@ -134,38 +134,37 @@ template <const char *Type> void logical(NodeTranslation &node) {
   node.finish(node.emit(Type, {node.operand("self", ScalarType::Bool), node.operand("other", ScalarType::Bool)}));
 }
 
-template <const char *Type> void bitwise(NodeTranslation &node) {
-  if (ScalarType type = node.commonType({"self", "other"}); type != ScalarType::Bool && !node.failed())
-    node.error() << "combines the bits of integers, which hyc does only for booleans";
-  else
-    binary<Type>(node);
+template <bool ToRadians> void turnAngle(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  node.finish(node.emit(Mul, {node.operand("self", type), node.constant(type, ToRadians ? M_PI / 180 : 180 / M_PI)}));
 }
 
-/// Of integers by a number of bits: times a power of two, or divided by one and rounded down.
-template <bool Right> void shiftBits(NodeTranslation &node) {
-  const ScalarType type = node.resultMeta().type;
-  const int64_t bits = node.integer("other");
-  if (!node.failed() && (bits < 0 || bits > 62))
-    node.error() << "shifts by " << bits << " bits, expected 0 to 62";
-  if (node.failed())
-    return;
-  Name self = node.operand("self", type), power = node.constant(type, static_cast<double>(int64_t(1) << bits));
-  if constexpr (Right)
-    node.finish(node.emit(Div, {node.emit(Sub, {self, node.emit("Mod", {self, power})}), power}));
-  else
-    node.finish(node.emit(Mul, {self, power}));
+/// The other one where one is no number; of two that are equal the gradient is the first's, as torch has it.
+template <const char *IsBeyond> void extremeNumber(NodeTranslation &node) {
+  ScalarType type = node.commonType({"self", "other"});
+  Name self = node.operand("self", type), other = node.operand("other", type);
+  Name isSelf = node.emit(IsBeyond, {self, other});
+  if (isFloat(type))
+    isSelf = node.emit(Or, {isSelf, node.emit("IsNaN", {other})});
+  node.finish(node.emit("Where", {isSelf, self, other}));
 }
 
-/// Of an integer the other number with all bits turned.
-void turnBits(NodeTranslation &node) {
-  ScalarType type = node.metaOf("self").type;
-  Name self = node.tensor("self");
-  node.finish(type == ScalarType::Bool ? node.emit("Not", {self}) : node.emit(Sub, {node.constant(type, -1), self}));
+/// 0 below 0, 1 above, and what the other operand says there.
+void heaviside(NodeTranslation &node) {
+  ScalarType type = node.commonType({"self", "values"});
+  Name self = node.operand("self", type), zero = node.constant(type, 0);
+  Name step = node.cast(node.emit(Greater, {self, zero}), type);
+  node.finish(node.emit("Where", {node.emit(Equal, {self, zero}), node.operand("values", type), step}));
 }
 
 void square(NodeTranslation &node) {
   Name self = node.tensor("self");
   node.finish(node.emit(Mul, {self, self}));
+}
+
+void fraction(NodeTranslation &node) {
+  Name self = node.tensor("self");
+  node.finish(node.emit(Sub, {self, truncated(node, self)}));
 }
 
 void truncate(NodeTranslation &node) {
@@ -186,56 +185,6 @@ void logarithm(NodeTranslation &node, double factor) {
 }
 void log2(NodeTranslation &node) { logarithm(node, 1 / std::log(2.0)); }
 void log10(NodeTranslation &node) { logarithm(node, 1 / std::log(10.0)); }
-
-/// log(1 + x), with its relative precision where x is small: u = 1 + x is rounded, and x · log(u) / (u - 1) makes up
-/// for that (Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic, theorem 4).
-void log1p(NodeTranslation &node) {
-  ScalarType type = node.resultMeta().type;
-  Name self = node.operand("self", type), one = node.constant(type, 1);
-  Name sum = node.emit(Add, {self, one}), rounded = node.emit(Sub, {sum, one});
-  Name isTiny = node.emit(Equal, {rounded, node.constant(type, 0)});
-  Name isLarge = node.emit(Greater, {node.emit(Abs, {self}), node.constant(type, 0.5)});
-  Name isPlain = node.emit("Or", {isTiny, isLarge});
-  Name divisor = node.emit("Where", {isPlain, one, rounded});
-  Name corrected = node.emit(Mul, {node.emit(Log, {sum}), node.emit(Div, {self, divisor})});
-  Name plain = node.emit("Where", {isTiny, self, node.emit(Log, {sum})});
-  node.finish(node.emit("Where", {isPlain, plain, corrected}));
-}
-
-/// exp(x) - 1, by tanh(x / 2) · (exp(x) + 1), which keeps its precision where x is small.
-void expm1(NodeTranslation &node) {
-  ScalarType type = node.resultMeta().type;
-  Name self = node.operand("self", type), power = node.emit(Exp, {self}), one = node.constant(type, 1);
-  Name isSmall = node.emit(Less, {node.emit(Abs, {self}), one});
-  Name near = node.emit("Where", {isSmall, self, node.constant(type, 0)});
-  Name exact = node.emit(Mul, {node.emit(Tanh, {node.emit(Mul, {near, node.constant(type, 0.5)})}),
-                               node.emit(Add, {node.emit(Exp, {near}), one})});
-  node.finish(node.emit("Where", {isSmall, exact, node.emit(Sub, {power, one})}));
-}
-
-/// The inverse of erf by two polynomials in -log(1 - x²) (Giles, Approximating the erfinv function, single precision).
-void inverseErf(NodeTranslation &node) {
-  ScalarType type = node.resultMeta().type;
-  auto number = [&](double value) { return node.constant(type, value); };
-  Name self = node.operand("self", type), one = number(1);
-  Name product = node.emit(Mul, {node.emit(Sub, {one, self}), node.emit(Add, {one, self})});
-  Name w = node.emit(Neg, {node.emit(Log, {product})});
-  auto polynomial = [&](const Name &at, std::initializer_list<double> coefficients) {
-    Name sum;
-    for (double coefficient : coefficients)
-      sum = sum.empty() ? number(coefficient) : node.emit(Add, {node.emit(Mul, {sum, at}), number(coefficient)});
-    return sum;
-  };
-  Name isNear = node.emit(Less, {w, number(5)});
-  // Each side of the boundary sees numbers of its own range alone, so that neither's slope is infinite.
-  Name nearBy = node.emit(Sub, {node.emit("Where", {isNear, w, number(0)}), number(2.5)});
-  Name farOff = node.emit(Sub, {node.emit(Sqrt, {node.emit("Where", {isNear, number(5), w})}), number(3)});
-  Name near = polynomial(nearBy, {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                                  -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
-  Name far = polynomial(farOff, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                                 -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
-  node.finish(node.emit(Mul, {node.emit("Where", {isNear, near, far}), self}));
-}
 
 /// The angle of (other, self). Either ratio is at most 1, so that no slope is infinite but that of (0, 0).
 void angle(NodeTranslation &node) {
@@ -306,6 +255,36 @@ void replaceNonFinite(NodeTranslation &node) {
   Name result = replaced(node.emit(IsNaN, {self}), node.number("nan", 0), self);
   result = replaced(equals(infinity), node.number("posinf", most), result);
   node.finish(replaced(equals(-infinity), node.number("neginf", -most), result));
+}
+
+template <bool IsPositive> void isInfinity(NodeTranslation &node) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Name own = node.constant(ScalarType::F32, IsPositive ? infinity : -infinity);
+  node.finish(node.emit(Equal, {node.operand("self", ScalarType::F32), own}));
+}
+
+/// Whether each of two is as far from the other as tolerances allow at most.
+void isClose(NodeTranslation &node) {
+  ScalarType type = node.commonType({"self", "other"});
+  type = isFloat(type) ? type : ScalarType::F32;
+  Name self = node.operand("self", type), other = node.operand("other", type);
+  Name apart = node.emit(Abs, {node.emit(Sub, {self, other})});
+  Name allowed =
+      node.emit(Add, {node.emit(Abs, {node.emit(Mul, {other, node.constant(type, node.number("rtol", 1e-5))})}),
+                      node.constant(type, node.number("atol", 1e-8))});
+  // An infinity is near nothing but itself.
+  Name isFinite = node.emit(Less, {apart, node.constant(type, std::numeric_limits<double>::infinity())});
+  Name isNear = node.emit(And, {isFinite, node.emit(LessOrEqual, {apart, allowed})});
+  Name result = node.emit(Or, {node.emit(Equal, {self, other}), isNear});
+  if (node.boolean("equal_nan", false))
+    result = node.emit(Or, {result, node.emit(And, {node.emit("IsNaN", {self}), node.emit("IsNaN", {other})})});
+  node.finish(result);
+}
+
+/// In double precision, as torch gives it.
+void powerInDouble(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  node.finish(node.emit(Pow, {node.operand("self", type), node.operand("exponent", type)}));
 }
 
 void negation(NodeTranslation &node) { node.finish(node.emit("Not", {node.operand("self", ScalarType::Bool)})); }
@@ -397,13 +376,7 @@ static void addBinary(TranslationTable &table) {
     row("le", compare<LessOrEqual>);
     row("gt", compare<Greater>);
     row("ge", compare<GreaterOrEqual>);
-    row("__and__", bitwise<And>);
-    row("__or__", bitwise<Or>);
-    row("bitwise_and", bitwise<And>);
-    row("bitwise_or", bitwise<Or>);
     row("masked_fill", maskedFill);
-    row("bitwise_xor", bitwise<Xor>);
-    row("__xor__", bitwise<Xor>);
     row("rsub", turnedDifference);
     row("remainder", remainder<true>);
     row("fmod", remainder<false>);
@@ -413,10 +386,6 @@ static void addBinary(TranslationTable &table) {
     row("true_divide", divide);
     row("divide", divide);
   }
-  for (const char *name : {"__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar"})
-    table["aten." + std::string(name)] = shiftBits<false>;
-  for (const char *name : {"__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar"})
-    table["aten." + std::string(name)] = shiftBits<true>;
   table["aten.pow.Tensor_Scalar"] = power;
   table["aten.pow.Tensor_Tensor"] = power;
   table["aten.pow.Scalar"] = power;
@@ -424,6 +393,12 @@ static void addBinary(TranslationTable &table) {
     table[std::string("aten.div.") + overload] = divide;
     table[std::string("aten.divide.") + overload] = divide;
   }
+  for (const char *overload : {"Tensor_Tensor", "Tensor_Scalar", "Scalar"})
+    table[std::string("aten.float_power.") + overload] = powerInDouble;
+  table["aten.fmax.default"] = extremeNumber<GreaterOrEqual>;
+  table["aten.fmin.default"] = extremeNumber<LessOrEqual>;
+  table["aten.heaviside.default"] = heaviside;
+  table["aten.isclose.default"] = isClose;
   table["aten.floor_divide.default"] = floorDivide;
   table["aten.floor_divide.Scalar"] = floorDivide;
   table["aten.remainder.Scalar_Tensor"] = remainder<true>;
@@ -433,20 +408,22 @@ static void addBinary(TranslationTable &table) {
 
 /// Of one operand.
 static void addUnary(TranslationTable &table) {
-  table["aten.bitwise_not.default"] = turnBits;
   table["aten.logical_xor.default"] = logical<Xor>;
   table["aten.square.default"] = square;
+  table["aten.frac.default"] = fraction;
+  table["aten.deg2rad.default"] = turnAngle<true>;
+  table["aten.rad2deg.default"] = turnAngle<false>;
   table["aten.floor.default"] = roundTo<Floor>;
   table["aten.ceil.default"] = roundTo<Ceil>;
   table["aten.round.default"] = roundTo<Round>;
   table["aten.trunc.default"] = truncate;
   table["aten.sign.default"] = unary<Sign>;
+  table["aten.sgn.default"] = unary<Sign>;
+  table["aten.isposinf.default"] = isInfinity<true>;
+  table["aten.isneginf.default"] = isInfinity<false>;
   table["aten.log2.default"] = log2;
   table["aten.log10.default"] = log10;
-  table["aten.log1p.default"] = log1p;
-  table["aten.expm1.default"] = expm1;
   table["aten.exp2.default"] = powerOfTwo;
-  table["aten.erfinv.default"] = inverseErf;
   table["aten.tan.default"] = unary<Tan>;
   table["aten.asin.default"] = unary<Asin>;
   table["aten.acos.default"] = unary<Acos>;

@@ -518,8 +518,12 @@ void NodeTranslation::write(StringRef argument, const Name &value) {
 }
 
 void NodeTranslation::writeResult() {
-  if (!node.results.empty() && !node.arguments.empty())
-    write(node.arguments.front().name, node.results.front());
+  if (node.results.empty())
+    return;
+  if (const Argument *written = writtenArgument(node))
+    write(written->name, node.results.front());
+  else
+    need(kOutArgument, "a tensor");
 }
 
 Name NodeTranslation::constant(ScalarType type, double value) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace hyc::torchexport;
 
@@ -84,6 +85,16 @@ void runningSumOfExponentials(NodeTranslation &node) {
               }).front());
 }
 
+/// log2(2^a + 2^b)
+void sumOfTwoPowers(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  auto scaled = [&](const Name &value, double factor) {
+    return node.emit("Mul", {value, node.constant(type, factor)});
+  };
+  Name a = scaled(node.operand("self", type), M_LN2), b = scaled(node.operand("other", type), M_LN2);
+  node.finish(scaled(sumOfExponentials(node, a, b), 1 / M_LN2));
+}
+
 void sumOfTwoExponentials(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   node.finish(sumOfExponentials(node, node.operand("self", type), node.operand("other", type)));
@@ -145,6 +156,15 @@ void medianOfDim(NodeTranslation &node) {
   finishRanked(node, dim, (node.sizeOf("self", dim) + 1) / 2);
 }
 
+/// In the order of the first dimension.
+void sorted(NodeTranslation &node) {
+  if (finishScalar(node))
+    return;
+  const int64_t size = node.sizeOf("self", 0);
+  if (!node.failed())
+    node.finish(smallest(node, node.tensor("self"), 0, size)[0]);
+}
+
 /// How many elements all known dimensions have together.
 int64_t countAll(NodeTranslation &node) {
   int64_t count = 1;
@@ -160,6 +180,48 @@ void medianOfAll(NodeTranslation &node) {
   Name flat = node.emit("Reshape", {node.tensor("self"), node.constant({-1})});
   Name last = partOf(node, smallest(node, flat, 0, middle)[0], 0, middle - 1, middle);
   node.finish(node.emit("Squeeze", {last, node.constant({0})}));
+}
+
+/// The middle one of those elements of a dimension that are numbers, the lower one of two, and where it is. What is no
+/// number stands behind all that are; where nothing else is there, it is the result.
+std::vector<Name> middleNumber(NodeTranslation &node, const Name &self, int64_t dim, int64_t size) {
+  const ScalarType type = node.metaOf("self").type;
+  Name isNone = node.emit("IsNaN", {self});
+  Name behind = node.constant(type, std::numeric_limits<double>::infinity());
+  std::vector<Name> sorted = smallest(node, node.emit("Where", {isNone, behind, self}), dim, size);
+  auto count = [&](int64_t value) { return node.constant(ScalarType::I64, static_cast<double>(value)); };
+  Name isNumber = node.cast(node.emit("Not", {isNone}), ScalarType::I64);
+  Name numbers = node.emit("ReduceSum", {isNumber, node.constant({dim})}, {{{"keepdims", 1}}});
+  Name before = node.emit("Sub", {node.emit("Max", {numbers, count(1)}), count(1)});
+  Name middle = node.emit("Div", {before, count(2)});
+  for (Name &each : sorted)
+    each = node.emit("GatherElements", {each, middle}, {{{"axis", dim}}});
+  Name nothing = node.constant(type, std::numeric_limits<double>::quiet_NaN());
+  sorted[0] = node.emit("Where", {node.emit("Equal", {numbers, count(0)}), nothing, sorted[0]});
+  return sorted;
+}
+
+void medianOfNumbersOfDim(NodeTranslation &node) {
+  if (!isFloat(node.resultMeta().type))
+    return medianOfDim(node);
+  if (finishScalar(node))
+    return;
+  const int64_t dim = node.dimension("dim", node.tensorRank("self")), size = node.sizeOf("self", dim);
+  if (node.failed())
+    return;
+  std::vector<Name> middle = middleNumber(node, node.tensor("self"), dim, size);
+  for (size_t i = 0; i < 2; ++i)
+    node.finish(withoutDim(node, middle[i], dim), i);
+}
+
+void medianOfAllNumbers(NodeTranslation &node) {
+  if (!isFloat(node.resultMeta().type))
+    return medianOfAll(node);
+  const int64_t size = countAll(node);
+  if (node.failed())
+    return;
+  Name flat = node.emit("Reshape", {node.tensor("self"), node.constant({-1})});
+  node.finish(node.emit("Squeeze", {middleNumber(node, flat, 0, size)[0], node.constant({0})}));
 }
 
 /// The element that there are most of, the smallest of several such, and its last place.
@@ -244,6 +306,10 @@ void hyc::torchexport::addOrder(TranslationTable &table) {
   table["aten.kthvalue.default"] = kthValue;
   table["aten.median.dim"] = medianOfDim;
   table["aten.median.default"] = medianOfAll;
+  table["aten.nanmedian.dim"] = medianOfNumbersOfDim;
+  table["aten.nanmedian.default"] = medianOfAllNumbers;
+  table["aten.msort.default"] = sorted;
+  table["aten.logaddexp2.default"] = sumOfTwoPowers;
   table["aten.mode.default"] = mode;
   table["aten.quantile.scalar"] = quantile<true>;
   table["aten.quantile.default"] = quantile<false>;

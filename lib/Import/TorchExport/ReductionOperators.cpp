@@ -1,8 +1,10 @@
 // aten's reductions over some dimensions, or all.
 #include "Translator.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 using namespace hyc::torchexport;
 
@@ -107,14 +109,30 @@ template <const char *Type> void extremeOfDimension(NodeTranslation &node) {
   node.finish(shaped(at), 1);
 }
 
-/// Elements over `dims`; they have to be known.
-double countOver(NodeTranslation &node, const std::vector<int64_t> &dims) {
+/// The elements over `dims`, or over all where there are none; nothing where a size is not known.
+std::optional<double> knownCount(NodeTranslation &node, const std::vector<int64_t> &dims) {
   double count = 1;
-  for (int64_t dim = 0; dims.empty() && dim < node.tensorRank("self"); ++dim)
-    count *= static_cast<double>(node.sizeOf("self", dim));
-  for (int64_t dim : dims)
-    count *= static_cast<double>(node.sizeOf("self", dim));
+  const std::vector<Size> &sizes = node.metaOf("self").sizes;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    if (!dims.empty() && std::find(dims.begin(), dims.end(), static_cast<int64_t>(dim)) == dims.end())
+      continue;
+    if (!sizes[dim].value)
+      return std::nullopt;
+    count *= static_cast<double>(*sizes[dim].value);
+  }
   return count;
+}
+
+/// n / (n - correction) of the n elements over `dims`.
+Name correctionFactor(NodeTranslation &node, const std::vector<int64_t> &dims, double correction, ScalarType type) {
+  if (std::optional<double> count = knownCount(node, dims))
+    return node.constant(type, *count / std::max(*count - correction, 0.0));
+  Name shape = node.emit("Shape", {node.tensor("self")});
+  if (!dims.empty())
+    shape = node.emit("Gather", {shape, node.constant(dims)}, {{{"axis", 0}}});
+  Name count = node.cast(node.emit("ReduceProd", {shape}, {{{"keepdims", 0}}}), type);
+  Name less = node.emit("Sub", {count, node.constant(type, correction)});
+  return node.emit("Div", {count, node.emit("Max", {less, node.constant(type, 0)})});
 }
 
 struct Moments {
@@ -129,10 +147,8 @@ Moments momentsOf(NodeTranslation &node, bool keepsDims) {
   Name self = node.operand("self", type), mean = reduced(node, kMean, self, dims, true);
   Name centred = node.emit("Sub", {self, mean});
   Name variance = reduced(node, kMean, node.emit("Mul", {centred, centred}), dims, keepsDims);
-  if (correction != 0) {
-    double count = countOver(node, dims);
-    variance = node.emit("Mul", {variance, node.constant(type, count / std::max(count - correction, 0.0))});
-  }
+  if (correction != 0)
+    variance = node.emit("Mul", {variance, correctionFactor(node, dims, correction, type)});
   return {variance, reduced(node, kMean, self, dims, keepsDims)};
 }
 
@@ -146,6 +162,29 @@ template <bool IsDeviation> void withMean(NodeTranslation &node) {
   Moments moments = momentsOf(node, node.boolean("keepdim", false));
   node.finish(IsDeviation ? node.emit("Sqrt", {moments.variance}) : moments.variance);
   node.finish(moments.mean, 1);
+}
+
+void countNonzero(NodeTranslation &node) {
+  Name isCounted = node.cast(node.operand("self", ScalarType::Bool), ScalarType::I64);
+  node.finish(reduced(node, kSum, isCounted, reducedDims(node), /*keepsDims=*/false));
+}
+
+/// Whether each of one's elements is among another's.
+void isAmong(NodeTranslation &node) {
+  ScalarType type = node.commonType({"elements", "test_elements"});
+  Name own = node.emit("Unsqueeze", {node.operand("elements", type), node.constant({-1})});
+  Name others = node.emit("Reshape", {node.operand("test_elements", type), node.constant({-1})});
+  Name isEqual = node.cast(node.emit("Equal", {own, others}), ScalarType::F32);
+  Name isIn = node.cast(reduced(node, kMax, isEqual, {-1}, /*keepsDims=*/false), ScalarType::Bool);
+  node.finish(node.boolean("invert", false) ? node.emit("Not", {isIn}) : isIn);
+}
+
+/// Σ x y over a dimension.
+void productOfVectors(NodeTranslation &node) {
+  ScalarType type = node.resultMeta().type;
+  Name product = node.emit("Mul", {node.operand("x", type), node.operand("y", type)});
+  const int64_t dim = node.integer("dim", -1);
+  node.finish(reduced(node, kSum, product, {dim}, /*keepsDims=*/false));
 }
 
 /// (Σ |x|^p)^(1/p), and its limits.
@@ -219,6 +258,10 @@ void hyc::torchexport::addReduction(TranslationTable &table) {
     table[std::string("aten.var_mean.") + overload] = withMean<false>;
     table[std::string("aten.std_mean.") + overload] = withMean<true>;
   }
+  for (const char *overload : {"default", "dim_IntList"})
+    table[std::string("aten.count_nonzero.") + overload] = countNonzero;
+  table["aten.isin.Tensor_Tensor"] = isAmong;
+  table["aten.linalg_vecdot.default"] = productOfVectors;
   table["aten.linalg_vector_norm.default"] = norm;
   table["aten.norm.Scalar"] = norm;
   table["aten.norm.ScalarOpt_dim"] = norm;

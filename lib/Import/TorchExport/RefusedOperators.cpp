@@ -32,7 +32,6 @@ constexpr Refusal kRefusals[] = {
     {"aten.max_pool2d_with_indices_backward.default", kBackward},
     {"aten.native_group_norm_backward.default", kBackward},
     {"aten.native_layer_norm_backward.default", kBackward},
-    {"aten.atan2.out", kOut},
     {"aten.repeat_interleave.Tensor", kShape},
     {"aten.repeat_interleave.self_Tensor", kShape},
     {"aten.cholesky.default", kFactors},
@@ -86,7 +85,8 @@ StringRef hyc::torchexport::refusalOf(StringRef target) {
     return result;
   }();
   // Writing into what is given is refused of any operator that is not known otherwise.
-  return table.contains(target) || !target.ends_with(".out") ? table.lookup(target) : StringRef(kOut);
+  return table.contains(target) || !writesOut(target) || withoutWriting(target) ? table.lookup(target)
+                                                                                : StringRef(kOut);
 }
 
 llvm::SmallVector<StringRef> hyc::torchexport::allRefused() {

@@ -151,19 +151,20 @@ Name extremeAt(NodeTranslation &node, const Putting &put, const std::string &how
   return node.emit("Div", {sum(put.self, put.source), sum(one, one)});
 }
 
-/// Values at one place added up, or their mean: a sum over their number.
+/// Values at one place added up, multiplied, their mean (a sum over their number), or their extreme.
 void reduceInto(NodeTranslation &node) {
   std::optional<int64_t> dim = dimensionOfSelf(node);
   if (!dim)
     return;
   const std::string how = node.text("reduce", "");
-  const bool isMean = how == "mean", keepsSelf = node.boolean("include_self", true);
+  const bool isMean = how == "mean", isProduct = how == "prod", keepsSelf = node.boolean("include_self", true);
   ScalarType type = node.resultMeta().type;
   const bool isExtreme = how == "amin" || how == "amax";
-  if ((!isMean && !isExtreme && how != "sum") || !isFloat(type)) {
-    node.error() << "combines what it puts by \"" << how
-                 << "\", of which hyc has no gradient, or is of integers; expected "
-                    "\"sum\", \"mean\", \"amin\" or \"amax\" of floating-point numbers";
+  if ((!isMean && !isExtreme && !isProduct && how != "sum") || ((isMean || isExtreme) && !isFloat(type)) ||
+      type == ScalarType::Bool) {
+    node.error()
+        << "combines what it puts by \"" << how
+        << "\"; expected \"sum\" or \"prod\" of numbers, or \"mean\", \"amin\" or \"amax\" of floating-point ones";
     return;
   }
   Attributes adding{{{"axis", *dim}}, {}, {}, {{"reduction", "add"}}};
@@ -172,12 +173,14 @@ void reduceInto(NodeTranslation &node) {
   Name counts =
       node.emit("ScatterElements", {node.filled(type, shapeOf(node, self), keepsSelf ? 1 : 0), index, ones}, adding);
   Name isTouched = node.emit("Greater", {counts, node.constant(type, 0)});
-  Name start = keepsSelf ? self : node.emit("Where", {isTouched, node.constant(type, 0), self});
+  Name start = keepsSelf ? self : node.emit("Where", {isTouched, node.constant(type, isProduct ? 1 : 0), self});
   Name source = node.emit("Slice", {node.tensor("src"), node.constant(std::vector<int64_t>(node.tensorRank("src"), 0)),
                                     shapeOf(node, index)});
   if (isExtreme)
     return node.finish(extremeAt(node, {node.tensor("self"), index, source, isTouched, adding, keepsSelf}, how, type));
-  Name result = node.emit("ScatterElements", {start, index, source}, adding);
+  Attributes joining = adding;
+  joining.texts = {{"reduction", isProduct ? "mul" : "add"}};
+  Name result = node.emit("ScatterElements", {start, index, source}, joining);
   if (isMean)
     result = node.emit("Div", {result, node.emit("Max", {counts, node.constant(type, 1)})});
   node.finish(result);

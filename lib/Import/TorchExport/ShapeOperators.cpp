@@ -588,9 +588,11 @@ void hyc::torchexport::addShape(TranslationTable &table) {
   table["aten.select.int"] = select;
   table["aten.cat.default"] = concat;
   table["aten.stack.default"] = stack;
-  table["aten.split.Tensor"] = split;
-  table["aten.split_with_sizes.default"] = splitWithSizes;
-  table["aten.chunk.default"] = chunk;
+  for (const std::string prefix : {"aten.", "aten.unsafe_"}) {
+    table[prefix + "split.Tensor"] = split;
+    table[prefix + "split_with_sizes.default"] = splitWithSizes;
+    table[prefix + "chunk.default"] = chunk;
+  }
   table["aten.concat.default"] = concat;
   table["aten.concatenate.default"] = concat;
   table["aten.unbind.int"] = unbind;

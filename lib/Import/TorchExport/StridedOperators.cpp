@@ -52,31 +52,72 @@ void pickByStrides(NodeTranslation &node) {
   node.finish(node.emit("Reshape", {picked, node.constant(sizes)}, {{{"allowzero", 1}}}));
 }
 
-/// A diagonal of two dimensions, as the last one.
-void diagonal(NodeTranslation &node) {
-  const int64_t rank = node.tensorRank("self");
+/// A diagonal of two dimensions: where its elements are among those of both, row by row, and the order of dimensions in
+/// which both are the last.
+struct Diagonal {
+  std::vector<int64_t> places, order;
+  int64_t rows = 0, columns = 0;
+};
+
+std::optional<Diagonal> diagonalOf(NodeTranslation &node, const char *self, int64_t dim1, int64_t dim2) {
+  const int64_t rank = node.tensorRank(self);
   if (rank < 2) {
     node.error() << "takes a diagonal of a tensor of " << rank << " dimensions, expected at least 2";
-    return;
+    return std::nullopt;
   }
-  const int64_t first = node.dimension("dim1", rank, 0), second = node.dimension("dim2", rank, 1);
-  const int64_t rows = node.sizeOf("self", first), columns = node.sizeOf("self", second),
+  const int64_t first = node.dimension("dim1", rank, dim1), second = node.dimension("dim2", rank, dim2),
                 offset = node.integer("offset", 0);
+  Diagonal result;
+  result.rows = node.sizeOf(self, first), result.columns = node.sizeOf(self, second);
   if (node.failed())
-    return;
-  std::vector<int64_t> places, order;
-  for (int64_t row = std::max<int64_t>(0, -offset); row < rows && row + offset < columns; ++row)
-    places.push_back(row * columns + row + offset);
+    return std::nullopt;
+  for (int64_t row = std::max<int64_t>(0, -offset); row < result.rows && row + offset < result.columns; ++row)
+    result.places.push_back(row * result.columns + row + offset);
   for (int64_t dim = 0; dim < rank; ++dim)
     if (dim != first && dim != second)
-      order.push_back(dim);
-  order.insert(order.end(), {first, second});
-  Name turned = node.emit("Transpose", {node.tensor("self")}, {{}, {}, {{"perm", order}}});
+      result.order.push_back(dim);
+  result.order.insert(result.order.end(), {first, second});
+  return result;
+}
+
+/// The tensor with both dimensions as one, the last.
+Name merged(NodeTranslation &node, const Name &self, const Diagonal &diagonal) {
+  const auto rank = static_cast<int64_t>(diagonal.order.size());
+  Name turned = node.emit("Transpose", {self}, {{}, {}, {{"perm", diagonal.order}}});
   Name lead = node.emit("Slice", {node.emit("Shape", {turned}), node.constant({0}), node.constant({rank - 2})});
-  Name merged =
-      node.emit("Reshape", {turned, node.emit("Concat", {lead, node.constant({rows * columns})}, {{{"axis", 0}}})},
-                {{{"allowzero", 1}}});
-  node.finish(node.emit("Gather", {merged, node.constant(places)}, {{{"axis", rank - 2}}}));
+  Name both = node.constant({diagonal.rows * diagonal.columns});
+  return node.emit("Reshape", {turned, node.emit("Concat", {lead, both}, {{{"axis", 0}}})}, {{{"allowzero", 1}}});
+}
+
+/// As the last dimension.
+void finishDiagonal(NodeTranslation &node, const char *self, int64_t dim1, int64_t dim2) {
+  if (std::optional<Diagonal> diagonal = diagonalOf(node, self, dim1, dim2))
+    node.finish(node.emit("Gather", {merged(node, node.tensor(self), *diagonal), node.constant(diagonal->places)},
+                          {{{"axis", static_cast<int64_t>(diagonal->order.size()) - 2}}}));
+}
+void diagonal(NodeTranslation &node) { finishDiagonal(node, "self", 0, 1); }
+void diagonalOfMatrices(NodeTranslation &node) { finishDiagonal(node, "A", -2, -1); }
+
+/// What has the diagonal as its last dimension, put there.
+void putDiagonal(NodeTranslation &node) {
+  std::optional<Diagonal> diagonal = diagonalOf(node, "self", 0, 1);
+  if (!diagonal)
+    return;
+  const auto rank = static_cast<int64_t>(diagonal->order.size());
+  Name self = node.tensor("self"), source = node.operand("src", node.metaOf("self").type);
+  if (diagonal->places.empty())
+    return node.finish(self);
+  std::vector<int64_t> lastFirst{rank - 2}, back(rank);
+  for (int64_t dim = 0; dim < rank - 2; ++dim)
+    lastFirst.push_back(dim);
+  for (int64_t dim = 0; dim < rank; ++dim)
+    back[diagonal->order[dim]] = dim;
+  Name values = node.emit("Transpose", {source}, {{}, {}, {{"perm", lastFirst}}});
+  Name put =
+      putAt(node, merged(node, self, *diagonal), rank - 1, rank - 2, node.constant(diagonal->places), values, "none");
+  Name turned = node.emit("Transpose", {self}, {{}, {}, {{"perm", diagonal->order}}});
+  Name apart = node.emit("Reshape", {put, node.emit("Shape", {turned})}, {{{"allowzero", 1}}});
+  node.finish(node.emit("Transpose", {apart}, {{}, {}, {{"perm", back}}}));
 }
 
 /// What is in it nobody has said.
@@ -121,6 +162,8 @@ void item(NodeTranslation &node) {
 void hyc::torchexport::addStrided(TranslationTable &table) {
   table["aten.as_strided.default"] = pickByStrides;
   table["aten.diagonal.default"] = diagonal;
+  table["aten.linalg_diagonal.default"] = diagonalOfMatrices;
+  table["aten.diagonal_scatter.default"] = putDiagonal;
   table["aten.empty_strided.default"] = emptyStrided;
   table["aten.resize_.default"] = resize;
   table["aten.sym_numel.default"] = countElements;

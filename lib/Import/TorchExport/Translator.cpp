@@ -61,6 +61,7 @@ const TranslationTable &hyc::torchexport::allTranslations() {
     addRandom(result);
     addStrided(result);
     addDistance(result);
+    addBits(result);
     addRecurrent(result);
     addMargin(result);
     addOrder(result);
@@ -79,9 +80,26 @@ Translation hyc::torchexport::findTranslation(StringRef target) {
 
 std::optional<std::string> hyc::torchexport::withoutWriting(StringRef target) {
   auto [name, overload] = target.rsplit('.');
-  if (!name.starts_with("aten.") || !name.consume_back("_") || name.ends_with("_"))
+  if (!name.starts_with("aten."))
+    return std::nullopt;
+  if (writesOut(target)) {
+    for (const char *pure : {".default", ".Tensor"})
+      if (findTranslation((name + pure).str()))
+        return (name + pure).str();
+    return std::nullopt;
+  }
+  if (!name.consume_back("_") || name.ends_with("_"))
     return std::nullopt;
   return (name + "." + overload).str();
+}
+
+const Argument *hyc::torchexport::writtenArgument(const Node &node) {
+  if (!writesOut(node.target))
+    return node.arguments.empty() ? nullptr : &node.arguments.front();
+  for (const Argument &argument : node.arguments)
+    if (argument.name == kOutArgument)
+      return &argument;
+  return nullptr;
 }
 
 /// The translation of an operator, or of the one whose result it writes into its operand.
@@ -309,7 +327,8 @@ llvm::LogicalResult Translator::findStops() {
     if (!llvm::any_of(node.arguments, takes))
       continue;
     stops[index] = node.keepsGradient || StringRef(node.target).starts_with("aten.detach");
-    if (node.keepsGradient && withoutWriting(node.target) && takes(node.arguments.front()))
+    const Argument *written = withoutWriting(node.target) ? writtenArgument(node) : nullptr;
+    if (node.keepsGradient && written && takes(*written))
       return emitError(loc) << node.describe()
                             << ", called in torch.no_grad(), writes into what depends on a parameter, whose gradient "
                                "then passes by it; compute a new tensor instead";

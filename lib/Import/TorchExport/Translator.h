@@ -228,8 +228,13 @@ Translation findTranslation(llvm::StringRef target);
 Translation findControlFlow(llvm::StringRef target);
 /// What is done where an operand or a result is complex.
 const TranslationTable &complexTranslations();
-/// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand; else nothing.
+/// "aten.add.Tensor" for "aten.add_.Tensor", which writes its result into its first operand, and for "aten.add.out",
+/// which writes it into the one called out, where hyc knows the former; else nothing.
 std::optional<std::string> withoutWriting(llvm::StringRef target);
+inline constexpr llvm::StringLiteral kOutArgument = "out";
+inline bool writesOut(llvm::StringRef target) { return target.ends_with(".out"); }
+/// The argument that such a node writes into; null where it is not there.
+const Argument *writtenArgument(const Node &node);
 
 /// Why an operator will never be read, and what serves instead; empty for all others.
 llvm::StringRef refusalOf(llvm::StringRef target);
@@ -261,6 +266,7 @@ void addJoin(TranslationTable &table);
 void addRandom(TranslationTable &table);
 void addStrided(TranslationTable &table);
 void addDistance(TranslationTable &table);
+void addBits(TranslationTable &table);
 void addRecurrent(TranslationTable &table);
 void addMargin(TranslationTable &table);
 void addOrder(TranslationTable &table);

@@ -61,10 +61,11 @@ void Translator::findStorage() {
         if (isLive[index])
           lastUse[canonical(value)] = index;
       });
-    if (node.arguments.empty())
+    const Argument *written = writtenArgument(node);
+    if (!written)
       continue;
     std::string first, own;
-    forEachTensor(node, node.arguments.front(), [&](StringRef value) {
+    forEachTensor(node, *written, [&](StringRef value) {
       first = canonical(value).str();
       own = value.str();
     });

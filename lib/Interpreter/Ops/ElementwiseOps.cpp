@@ -93,9 +93,11 @@ template <typename Function> static LogicalResult floatBinary(OpCall &call) {
   return success();
 }
 
-template <typename Function> static LogicalResult booleanBinary(OpCall &call) {
-  if (call.resultKind() != ElementKind::I1)
-    return call.op->emitError("the interpreter combines booleans (i1), not ") << call.op->getResult(0).getType();
+/// Booleans are integers of one bit.
+template <typename Function> static LogicalResult integerBinary(OpCall &call) {
+  if (isFloat(call.resultKind()))
+    return call.op->emitError("the interpreter combines booleans or the bits of integers, not ")
+           << call.op->getResult(0).getType();
   mapBinary<int64_t>(call, Function());
   return success();
 }
@@ -216,8 +218,8 @@ template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain:
 template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::floats>) {
   return floatBinary<Function>;
 }
-template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::booleans>) {
-  return booleanBinary<Function>;
+template <typename Function> static OpHandler handlerOf(Row<Function, 2, Domain::integers>) {
+  return integerBinary<Function>;
 }
 
 void hyc::interpreter::addElementwiseOps(OpTable &table) {

@@ -220,7 +220,7 @@ struct Not {
 //===----------------------------------------------------------------------===//
 
 /// What a function is defined for.
-enum class Domain { any, floats, booleans };
+enum class Domain { any, floats, integers, booleans };
 
 template <typename FunctionT, unsigned count, Domain of> struct Row {
   using Function = FunctionT;
@@ -237,7 +237,7 @@ template <typename Function> constexpr Row<Function, 1, Domain::floats> real(con
 template <typename Function> constexpr Row<Function, 2, Domain::any> any2(const char *name) { return {name}; }
 template <typename Function> constexpr Row<Function, 2, Domain::floats> real2(const char *name) { return {name}; }
 template <typename Function> constexpr Row<Function, 1, Domain::booleans> logic(const char *name) { return {name}; }
-template <typename Function> constexpr Row<Function, 2, Domain::booleans> logic2(const char *name) { return {name}; }
+template <typename Function> constexpr Row<Function, 2, Domain::integers> whole2(const char *name) { return {name}; }
 
 inline constexpr auto kFunctions = std::make_tuple(
     any<Neg>("neg"), any<Abs>("abs"), any<Relu>("relu"), any<Sign>("sign"), real<Exp>("exp"), real<Log>("log"),
@@ -248,7 +248,7 @@ inline constexpr auto kFunctions = std::make_tuple(
     real<Softplus>("softplus"), real<Lgamma>("lgamma"), real<Digamma>("digamma"), real<Trigamma>("trigamma"),
     real<Gelu>("gelu"), real<GeluTanh>("gelu_tanh"), real2<GeluGrad>("gelu_grad"),
     real2<GeluTanhGrad>("gelu_tanh_grad"), any2<Add>("add"), any2<Sub>("sub"), any2<Mul>("mul"), any2<Div>("div"),
-    any2<Rem>("rem"), any2<Pow>("pow"), any2<Max>("max"), any2<Min>("min"), logic2<And>("and"), logic2<Or>("or"),
+    any2<Rem>("rem"), any2<Pow>("pow"), any2<Max>("max"), any2<Min>("min"), whole2<And>("and"), whole2<Or>("or"),
     logic<Not>("not"));
 
 /// Calls `visit` with every row.

@@ -17,7 +17,7 @@ constexpr size_t kCallsPerPiece = 32;
 
 FunctionEmitter::FunctionEmitter(rank::FuncOp func, dist::MeshOp mesh, MakeCallPrinter makePrinter,
                                  std::set<std::string> &headers)
-    : func(func), mesh(mesh), printer(makePrinter(*this)), headers(headers) {
+    : func(func), mesh(mesh), makePrinter(makePrinter), printer(makePrinter(*this)), headers(headers) {
   if (func.isShared()) {
     structName = camelCase(func.getSymName());
     structName[0] = llvm::toUpper(structName[0]);
@@ -81,14 +81,15 @@ void FunctionEmitter::emitStruct(raw_ostream &os) {
   os << "};\n\n";
 }
 
-LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, const Piece &piece, StringRef name) {
+LogicalResult FunctionEmitter::emitPiece(raw_ostream &os, ArrayRef<Operation *> calls, StringRef name, StringRef more) {
+  before.clear();
   text.clear();
   usedArenas.clear();
   usedShards.clear();
   usesMode = usesBeta = false;
-  if (failed(emitCalls(piece.calls)))
+  if (failed(emitCalls(calls)))
     return failure();
-  os << "static void " << name << "(" << parameters()
+  os << before << "static void " << name << "(" << parameters() << more
      << (passesMoves ? ", [[maybe_unused]] hycrt::MoveTicket* moves" : "") << ") {\n";
   if (!moves.empty() && !passesMoves)
     os << movesDeclaration();
@@ -137,12 +138,12 @@ LogicalResult FunctionEmitter::emit(raw_ostream &os, bool hasCall) {
     emitStruct(os);
   SmallVector<Piece> pieces = cut();
   if (pieces.size() == 1)
-    return emitPiece(os, pieces.front(), name);
+    return emitPiece(os, pieces.front().calls, name);
   std::string calls;
   passesMoves = !moves.empty();
   for (auto [i, piece] : llvm::enumerate(pieces)) {
     std::string pieceName = name + "Part" + std::to_string(i + 1);
-    if (failed(emitPiece(os, piece, pieceName)))
+    if (failed(emitPiece(os, piece.calls, pieceName)))
       return failure();
     calls += "  " + pieceName + "(" + arguments() + (passesMoves ? ", moves" : "") + ");\n";
   }
@@ -335,6 +336,21 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   body << "  for (const " << type << "& layer : k" << type << ") " << function << "(ctx, call, layer);\n";
 }
 
+LogicalResult FunctionEmitter::emitTurn(ArrayRef<Operation *> calls) {
+  if (calls.size() <= kCallsPerPiece)
+    return emitCalls(calls);
+  for (; !calls.empty(); calls = calls.drop_front(std::min(calls.size(), kCallsPerPiece))) {
+    std::string name = camelCase(func.getSymName()) + "Turn" + std::to_string(++turnParts);
+    FunctionEmitter part(func, mesh, *makePrinter, headers);
+    part.moves.clear(); // none are made in a turn
+    llvm::raw_string_ostream os(before);
+    if (failed(part.emitPiece(os, calls.take_front(kCallsPerPiece), name, ", [[maybe_unused]] const int64_t turn")))
+      return failure();
+    line(name + "(" + arguments() + ", turn);");
+  }
+  return success();
+}
+
 LogicalResult FunctionEmitter::emitRepeat(rank::RepeatOp op) {
   SmallVector<Operation *> calls;
   for (Operation &call : op.getBlock())
@@ -342,13 +358,13 @@ LogicalResult FunctionEmitter::emitRepeat(rank::RepeatOp op) {
       calls.push_back(&call);
   comment(op);
   line("for (int64_t turn = 0; turn < " + Twine(op.getTimes()) + "; ++turn) {");
-  std::string before;
-  std::swap(before, text);
-  if (failed(emitCalls(calls)))
+  std::string turn;
+  std::swap(turn, text);
+  if (failed(emitTurn(calls)))
     return failure();
-  std::swap(before, text);
+  std::swap(turn, text);
   SmallVector<StringRef> lines;
-  StringRef(before).rtrim('\n').split(lines, '\n');
+  StringRef(turn).rtrim('\n').split(lines, '\n');
   for (StringRef each : lines)
     body << "  " << each << "\n";
   line("}");

@@ -1,5 +1,5 @@
 // Prints the calls of rank functions. A function of many calls becomes several small ones, since the host compiler's
-// time grows faster than a function's length.
+// time grows faster than a function's length; so do the calls of a turn, where something is repeated.
 #ifndef HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H
 #define HYC_LIB_TARGET_CPP_FUNCTIONEMITTER_H
 
@@ -62,7 +62,9 @@ private:
   Offset offsetOf(mlir::Value buffer) const;
   void numberMoves();
   void emitStruct(llvm::raw_ostream &os);
-  llvm::LogicalResult emitPiece(llvm::raw_ostream &os, const Piece &piece, llvm::StringRef name);
+  /// `more` are parameters beside those of all pieces.
+  llvm::LogicalResult emitPiece(llvm::raw_ostream &os, llvm::ArrayRef<mlir::Operation *> calls, llvm::StringRef name,
+                                llvm::StringRef more = "");
   std::string parameters() const;
   std::string arguments() const;
   std::string movesDeclaration() const;
@@ -81,6 +83,8 @@ private:
   llvm::LogicalResult emitCalls(llvm::ArrayRef<mlir::Operation *> calls);
   llvm::LogicalResult emitOp(mlir::Operation *op);
   llvm::LogicalResult emitRepeat(rank::RepeatOp op);
+  /// Calls of a turn as statements, or as functions of their own where they are many.
+  llvm::LogicalResult emitTurn(llvm::ArrayRef<mlir::Operation *> calls);
   void emitGemm(rank::GemmOp op);
   void emitLaunch(rank::LaunchOp op);
   void emitStart(rank::StartOp op);
@@ -92,13 +96,16 @@ private:
 
   rank::FuncOp func;
   dist::MeshOp mesh;
+  MakeCallPrinter *makePrinter;
   std::unique_ptr<CallPrinter> printer;
   std::set<std::string> &headers;
   std::string structName;                         // of a shared function's arguments
   llvm::DenseMap<mlir::Value, std::string> moves; // tickets of moves: "moves[3]"
   bool passesMoves = false;                       // several pieces share them
+  int64_t turnParts = 0;                          // functions of calls that are repeated
 
   // Of the piece being printed.
+  std::string before; // functions that it calls
   std::string text;
   llvm::raw_string_ostream body{text};
   std::set<std::pair<std::string, bool>> usedArenas;

@@ -22,6 +22,12 @@ constexpr TypeName kTypeNames[] = {{DType::kF32, "F32"}, {DType::kF64, "F64"}, {
                                    {DType::kI64, "I64"}, {DType::kF16, "F16"}, {DType::kBF16, "BF16"},
                                    {DType::kU8, "U8"},   {DType::kU8, "BOOL"}};
 
+std::string knownTypes() {
+  std::string names;
+  for (const TypeName& row : kTypeNames) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
+
 // -1 where a size is negative or the product too large.
 int64_t byteCount(const std::vector<int64_t>& shape, DType dtype) {
   int64_t bytes = sizeOf(dtype);
@@ -60,7 +66,10 @@ class DirectoryReader {
     const json* offsets = object.array("data_offsets");
     HYCRT_RETURN_IF_ERROR(object.status());
     const std::optional<DType> known = typeOfSafetensors(dtype);
-    if (!known) return wrong(name, "unknown type '" + dtype + "'");
+    if (!known) {
+      return wrong(name, "unknown type '" + dtype + "', expected one of " + knownTypes() +
+                             "; write the file with one of them, integers of 16 bits as I32");
+    }
     entry->dtype = *known;
     for (const json& size : *shape) {
       if (!size.is_number_unsigned() || size.get<uint64_t>() > INT64_MAX)

@@ -87,6 +87,10 @@ nn.functional.hinge_embedding_loss nn.functional.cosine_embedding_loss nn.functi
 tensordot kron linalg.cross cross diag_embed trace take linalg.norm linalg.matrix_norm renorm
 hypot logaddexp xlogy sinc lgamma digamma i0
 nansum nanmean aminmax vdot linalg.multi_dot nn.functional.soft_margin_loss logcumsumexp cumprod cummax cummin median kthvalue mode quantile
+bitwise_left_shift bitwise_right_shift copysign ldexp heaviside fmax fmin isclose float_power count_nonzero isin dist
+logaddexp2 nanmedian linalg.vecdot linalg.diagonal diagonal_scatter unsafe_split
+unsafe_chunk erfc logit special.entr special.i0e special.i1 special.i1e special.erfcx special.ndtr special.log_ndtr
+special.xlog1py
 """.split()
 
 
@@ -252,6 +256,51 @@ def transformed(x, y):
     return a.real, torch.view_as_real(b), c.real, c.imag
 
 
+def written_out(x, y):
+    """Into tensors that are given, one of them a view, where no gradient is taken."""
+    kept, wide = torch.zeros(2, 3), torch.ones(2, 4)
+    with torch.no_grad():
+        torch.div(x, y, out=kept)
+        torch.add(kept, 1.0, out=kept)
+        torch.atan2(x, kept, out=wide[:, 1:])
+    return kept * x + wide[:, :3] * y
+
+
+def of_largest_value(weight, u, v):
+    """A matrix by its largest singular value, as torch's spectral_norm finds it."""
+    u, v = u.clone(), v.clone()
+    with torch.no_grad():
+        for _ in range(2):
+            u = torch.nn.functional.normalize(torch.mv(weight, v), dim=0, eps=1e-12, out=u)
+            v = torch.nn.functional.normalize(torch.mv(weight.t(), u), dim=0, eps=1e-12, out=v)
+        u, v = u.clone(), v.clone()
+    return weight / torch.dot(u, torch.mv(weight, v)), u, v
+
+
+def special_numbers(x):
+    """What functions make of zeros of either sign, infinities and what is no number."""
+    y = torch.tensor([0.0, -0.0, 1.0, torch.inf, -torch.inf, torch.nan])
+    return (torch.copysign(x, y.nan_to_num(1.0)), torch.signbit(y), torch.fmax(y, x.detach()), torch.fmin(y, x.detach()),
+            torch.special.entr(y), torch.special.erfcx(y), torch.erfc(y), torch.special.log_ndtr(y), torch.special.i0e(y),
+            torch.special.i1e(y), torch.nanmedian(y), torch.heaviside(y, x.detach()), torch.isclose(y, y, equal_nan=True),
+            torch.nanmedian(torch.stack([y, y.flip(0), x.detach()]), dim=0).values, torch.nanmedian(y[5:]))
+
+
+def of_one_number(x):
+    """Functions of which torch's own samples are large."""
+    return (torch.frac(x), torch.deg2rad(x), torch.rad2deg(x), torch.sgn(x), torch.msort(x), torch.erfc(x), torch.signbit(x),
+            torch.isposinf(x / 0.0), torch.isneginf(x / 0.0))
+
+
+def bags(weight, share, offsets):
+    """Rows added up by bags, of which some are empty, that begin where a buffer says."""
+    ids = torch.tensor([1, 0, 3, 3, 2, 1])
+    bag = torch.nn.functional.embedding_bag
+    return (bag(ids, weight, offsets), bag(ids, weight, offsets, mode="max"),
+            bag(ids, weight, torch.cat([offsets, offsets.new_tensor([6])]), mode="mean", include_last_offset=True),
+            bag(ids, weight, offsets, mode="sum", per_sample_weights=share, padding_idx=3))
+
+
 def branched(x, w, v):
     """Of two branches that both depend on parameters; the one that is not taken makes infinities, and has none of them as its
     gradient."""
@@ -394,6 +443,22 @@ OTHERS = {
                     torch.tril_indices(3, 4, -1, dtype=torch.int32)), lambda: (operand(3, 4),))],
     "other.conjugate_transposes": [(lambda x: (x.adjoint().exp(), x.mH * 2, x[0].H + 1), lambda: (operand(2, 3, 4),))],
     "other.shifted_bits": [(lambda x: (x << 3, x >> 1, torch.bitwise_right_shift(x, 2)), lambda: (torch.tensor([5, -5, 0, 1 << 40]),))],
+    "other.bitwise": [
+        (lambda x, y: (x & y, x | y, x ^ y, ~x, x & 6, x | 9, x ^ 5), lambda: (torch.tensor([5, -5, 0, 1 << 40]), torch.tensor([3, 12, -1, 77]))),
+        (lambda x, y: (x & y, x | y, x ^ y, ~x), lambda: (torch.tensor([5, -7], dtype=torch.int32), torch.tensor([3, -1], dtype=torch.int32)))],
+    "other.shifted_by": [
+        (lambda x, y: (x << y, x >> y), lambda: (torch.tensor([5, -5, 1, 3, -9, 7, -2]), torch.tensor([0, 3, 62, 63, 63, 64, -1]))),
+        (lambda x, y: (x << y, x >> y),
+         lambda: (torch.tensor([5, -5, 1, 3, -9], dtype=torch.int32), torch.tensor([4, 2, 30, 31, 32], dtype=torch.int32)))],
+    "other.of_one_number": [(of_one_number, lambda: (operand(3, 4),)), (lambda x: (torch.signbit(x), torch.frac(x * 0.5), torch.sgn(x)), lambda: (torch.tensor([3, -2, 0]),))],
+    "other.special_numbers": [(special_numbers, lambda: (torch.tensor([-2.0, 3.0, 0.5, 1.0, -1.0, 4.0], requires_grad=True),))],
+    "other.far_out": [
+        (lambda x: (torch.special.log_ndtr(x), torch.special.erfcx(x), torch.erfc(x), torch.special.ndtr(x), torch.special.i1(x)),
+         lambda: (torch.tensor([-8.0, -2.5, -0.3, 0.0, 0.4, 1.5, 6.0], requires_grad=True),))],
+    "other.bags": [(bags, lambda: (operand(4, 3), operand(6), torch.tensor([0, 2, 2, 5]))),
+                   (bags, lambda: (operand(4, 3), operand(6), torch.tensor([0, 6, 6])))],
+    "other.written_out": [(written_out, lambda: (operand(2, 3), operand(2, 3)))],
+    "other.spectral_norm": [(of_largest_value, lambda: (operand(3, 4), torch.randn(3), torch.randn(4)))],
     "other.histc": [(lambda x: torch.histc(x, bins=4, min=0, max=3), lambda: (torch.tensor([0, 3, 3, 1, 2, 3, 5]),))],
     "other.fold": [
         (lambda x: torch.nn.functional.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), lambda: (operand(2, 12, 9),)),

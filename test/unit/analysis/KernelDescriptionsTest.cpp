@@ -187,4 +187,28 @@ TEST_F(KernelCallTest, OperationsOfAttentionCountProductsAndMasks) {
   EXPECT_EQ(operations(", causal"), 2.0 * 2 * 8 * 6 * 4 * 16);
 }
 
+TEST_F(KernelCallTest, OperationsOfARepeatAreThoseOfAllItsTurns) {
+  module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+      rank.program @p stage 0 slots 1 {
+        rank.arena @a bytes 4096
+        rank.func @forward() {
+          %a = rank.at @a 0 : <2x3xf32>
+          %b = rank.at @a 512 : <3x4xf32>
+          rank.repeat 5 {
+            %c = rank.at @a 1024 step 64 : <2x4xf32>
+            rank.gemm %c = %a, %b {m = 2 : i64, n = 4 : i64, k = 3 : i64, lda = 3 : i64, ldb = 4 : i64, ldc = 4 : i64}
+              : !rank.buffer<2x4xf32>, !rank.buffer<2x3xf32>, !rank.buffer<3x4xf32>
+            rank.gemm %c = %a, %b {m = 1 : i64, n = 4 : i64, k = 3 : i64, lda = 3 : i64, ldb = 4 : i64, ldc = 4 : i64}
+              : !rank.buffer<2x4xf32>, !rank.buffer<2x3xf32>, !rank.buffer<3x4xf32>
+            rank.call "fill" %c = {value = 0.0 : f32} : !rank.buffer<2x4xf32>
+          }
+        }
+      })",
+                                                   &context);
+  ASSERT_TRUE(module);
+  double counted = 0;
+  module->walk([&](rank::RepeatOp repeat) { counted += operationsOf(repeat); });
+  EXPECT_EQ(counted, 5 * (2.0 * 2 * 4 * 3 + 2.0 * 1 * 4 * 3));
+}
+
 } // namespace

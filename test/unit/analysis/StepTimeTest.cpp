@@ -3,6 +3,7 @@
 
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
+#include "hyc/Analysis/TimedCalls.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -195,6 +196,26 @@ TEST_F(StepTimeTest, OfATableTheRowsThatArePickedAreTouched) {
   EXPECT_DOUBLE_EQ(ops[1].bytes, 16 + 32 + 32);
   EXPECT_DOUBLE_EQ(ops[2].bytes, 16 + 32 + 2 * 32);
   EXPECT_DOUBLE_EQ(ops[3].bytes, 16 + 32 + 144) << "the other rows become 0";
+}
+
+/// Each turn takes what its calls take, and is started call by call; what is behind the loop comes once.
+TEST_F(StepTimeTest, ATurnOfARepeatIsPricedOncePerTurn) {
+  for (int64_t turns : {1, 7, 300}) {
+    auto module =
+        parse(withExchange("    rank.repeat " + std::to_string(turns) + " {\n" + kernel(2) + kernel(3) + "    }\n"));
+    ASSERT_TRUE(module);
+    MachineRates rates = unitRates();
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->stages[0].computation, 5.0 * static_cast<double>(turns) + 1);
+    EXPECT_DOUBLE_EQ(time->seconds(), 5.0 * static_cast<double>(turns) + 1);
+    rates.launch = 10; // of each kernel
+    EXPECT_DOUBLE_EQ(estimateStep(*module, rates)->seconds(), 20.0 * static_cast<double>(turns) + 10);
+    rates.launch = 0, rates.dispatch = 4; // of the exchange and of each kernel, the last of which takes a second then
+    EXPECT_DOUBLE_EQ(estimateStep(*module, rates)->seconds(), 4.0 * static_cast<double>(1 + 2 * turns + 1) + 1);
+    auto program = *module->getOps<rank::ProgramOp>().begin();
+    EXPECT_EQ(timedCalls(program, rates).front().second.size(), static_cast<size_t>(2 * turns + 3));
+  }
 }
 
 /// The thread that starts them comes to the exchange, the kernel of 5 and that of 1 at one, two and three times what it

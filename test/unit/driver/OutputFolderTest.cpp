@@ -67,6 +67,37 @@ TEST(OutputFolder, RefusesToReplaceTheInput) {
   EXPECT_EQ(scratch.read("out/src/model.onnx"), "model");
 }
 
+/// What the failure says, which is that another compilation is at work.
+std::string refusalOf(llvm::Error error) {
+  std::string said;
+  llvm::handleAllErrors(std::move(error), [&](const hyc::DriverError &failure) {
+    EXPECT_EQ(failure.getCode(), hyc::ExitCode::Unavailable);
+    said = failure.getMessage();
+  });
+  return said;
+}
+
+TEST(OutputFolder, IsOneCompilationsAtATime) {
+  ScratchFolder scratch;
+  const std::vector<hyc::InputPath> input = inputAt(scratch.path("model.onnx"));
+  {
+    auto first = OutputFolder::open(scratch.path("out"), input);
+    ASSERT_TRUE(bool(first));
+    ASSERT_EQ(codeOf(first->write("manifest.json", "first")), hyc::ExitCode::Ok);
+    const std::string refusal = "another hyc-compile is writing in '" + scratch.path("out") +
+                                "'; try again when it has ended, or name another folder with -o";
+    EXPECT_EQ(refusalOf(OutputFolder::open(scratch.path("out"), input).takeError()), refusal);
+    ASSERT_EQ(codeOf(first->commit()), hyc::ExitCode::Ok);
+    EXPECT_EQ(refusalOf(OutputFolder::open(scratch.path("other/../out"), input).takeError()), refusal);
+  }
+  EXPECT_EQ(scratch.read("out/manifest.json"), "first");
+  auto second = OutputFolder::open(scratch.path("out"), input);
+  ASSERT_TRUE(bool(second));
+  ASSERT_EQ(codeOf(second->write("manifest.json", "second")), hyc::ExitCode::Ok);
+  ASSERT_EQ(codeOf(second->commit()), hyc::ExitCode::Ok);
+  EXPECT_EQ(scratch.read("out/manifest.json"), "second");
+}
+
 TEST(OutputFolder, ReportsADiskThatIsFull) {
   ScratchFolder scratch;
   auto folder = OutputFolder::open(scratch.path("out"), inputAt(scratch.path("model.onnx")));

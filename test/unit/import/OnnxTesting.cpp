@@ -97,6 +97,10 @@ void ModelBuilder::setFloat(onnxfile::Node &node, const std::string &name, float
   addAttribute(node, name, 1).set_f(value);
 }
 
+void ModelBuilder::setText(onnxfile::Node &node, const std::string &name, const std::string &value) {
+  addAttribute(node, name, 3).set_s(value);
+}
+
 void hyc::onnx::addNode(onnxfile::Graph &graph, const std::string &type, const std::vector<std::string> &inputs,
                         const std::string &output) {
   onnxfile::Node &node = *graph.add_node();

@@ -51,6 +51,7 @@ public:
   static void setInt(onnxfile::Node &node, const std::string &name, int64_t value);
   static void setInts(onnxfile::Node &node, const std::string &name, const std::vector<int64_t> &values);
   static void setFloat(onnxfile::Node &node, const std::string &name, float value);
+  static void setText(onnxfile::Node &node, const std::string &name, const std::string &value);
 
   std::string bytes() const { return model.SerializeAsString(); }
   onnxfile::Graph &graph() { return *model.mutable_graph(); }

@@ -364,6 +364,69 @@ TEST(Running, windows_are_put_back_and_added_up) {
   expectNear(run({1, 10, 12}, deep, {3, 4, 5}, {1, 1, 5}, "", {}), counted);
 }
 
+/// Values that onnx's reference evaluator (1.23.2) gives.
+TEST(Running, bits_of_integers_are_combined) {
+  const Integers x{5, -5, 0, int64_t(1) << 40}, y{3, 12, -1, 77};
+  auto running = [&](const std::string &type, const std::vector<std::pair<std::string, Integers>> &operands) {
+    ModelBuilder model;
+    std::vector<std::string> names;
+    std::vector<interpreter::Tensor> arguments;
+    for (const auto &[name, values] : operands) {
+      model.input(name, kI64, {4});
+      names.push_back(name);
+      arguments.push_back(interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {4}, values));
+    }
+    model.node(type, names, {"z"});
+    model.output("z");
+    return evaluate(model, arguments);
+  };
+  const std::pair<const char *, Values> rows[] = {{"BitwiseAnd", {1, 8, 0, 0}},
+                                                  {"BitwiseOr", {7, -1, -1, 1099511627853}},
+                                                  {"BitwiseXor", {6, -9, -1, 1099511627853}},
+                                                  {"BitwiseNot", {-6, 4, -1, -1099511627777}}};
+  for (const auto &[type, expected] : rows) {
+    const bool isOne = type == std::string("BitwiseNot");
+    EXPECT_EQ(isOne ? running(type, {{"x", x}}) : running(type, {{"x", x}, {"y", y}}), expected) << type;
+    EXPECT_EQ(isOne ? ofIntegers(type, {{{4}, x}}) : ofIntegers(type, {{{4}, x}, {{4}, y}}), expected) << type;
+  }
+}
+
+/// Scale and bias are of the groups before operator set 21, and of the channels from it on; the values are those of
+/// onnx's reference evaluator (1.23.2).
+TEST(Running, group_norm_scales_as_its_operator_set_says) {
+  const Values expected{-0.031021595, 0.6770072,  2.0930648,  -2.863137,  -0.38503605, 3.5091226,
+                        -0.7436931,   -0.7436931, -5.3572187, -3.8193767, 0.79414868,  3.869832};
+  auto normalized = [&](int64_t opset, const std::vector<float> &scale, const std::vector<float> &bias) {
+    ModelBuilder model(opset);
+    model.input("x", kF32, {1, 4, 3});
+    model.floats("scale", {static_cast<int64_t>(scale.size())}, scale);
+    model.floats("bias", {static_cast<int64_t>(bias.size())}, bias);
+    ModelBuilder::setInt(model.node("GroupNormalization", {"x", "scale", "bias"}, {"y"}), "num_groups", 2);
+    model.output("y");
+    return model;
+  };
+  const interpreter::Tensor x = f32({1, 4, 3}, {1, 2, 4, -3, 0.5, 6, 2, 2, -1, 0, 3, 5});
+  for (int64_t opset : {18, 20})
+    expectNear(evaluate(normalized(opset, {2, 3}, {0.5, -1}), {x}), expected, 1e-5);
+  expectNear(evaluate(normalized(21, {2, 2, 3, 3}, {0.5, 0.5, -1, -1}), {x}), expected, 1e-5);
+  expectError(importModel(normalized(20, {2, 2, 3, 3}, {1, 1, 1, 1})),
+              {"has a vector of 4 elements, expected one for each of the 2 groups"});
+  expectError(importModel(normalized(21, {2, 3}, {1, 1})),
+              {"has a vector of 2 elements, expected one for each of the 4 channels"});
+}
+
+TEST(Running, scattered_elements_compete_with_what_is_there) {
+  ModelBuilder model;
+  model.input("x", kF32, {2, 3});
+  model.integers("i", {2, 2}, {0, 0, 2, 1});
+  model.floats("u", {2, 2}, {3, 2, 1, 9});
+  onnxfile::Node &node = model.node("ScatterElements", {"x", "i", "u"}, {"y"});
+  ModelBuilder::setInt(node, "axis", 1);
+  ModelBuilder::setText(node, "reduction", "max");
+  model.output("y");
+  EXPECT_EQ(evaluate(model, {f32({2, 3}, {1, 2, 3, 4, 5, 6})}), (Values{3, 2, 3, 4, 9, 6}));
+}
+
 TEST(Running, indices_computed_when_running_may_count_from_the_end) {
   ModelBuilder model;
   model.input("x", kF32, {2, 3, 2});

@@ -134,6 +134,24 @@ TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
   }
 }
 
+TEST(CheckpointCommand, TellsOfAFolderThatHoldsNone) {
+  const TemporaryFolder folder;
+  const std::string empty = folder.path(), one = folder / "step-3";
+  fs::create_directory(one + "-saved");  // named as none is
+  for (const std::string command : {"list", "verify", "show"}) {
+    const CommandResult result = runCommand({HYC_CHECKPOINT, command, empty});
+    EXPECT_EQ(result.status, 69) << command;
+    EXPECT_EQ(result.output, "");
+    EXPECT_EQ(result.errors, "hyc-checkpoint: error: '" + empty + "' holds no checkpoint, expected folders step-N\n");
+  }
+  fs::create_directory(one);
+  EXPECT_EQ(runCommand({HYC_CHECKPOINT, "list", empty}).status, 65);  // it is there, and not whole
+  const CommandResult result = runCommand({HYC_CHECKPOINT, "list", one});
+  EXPECT_EQ(result.status, 64);
+  EXPECT_EQ(result.errors,
+            "hyc-checkpoint: error: '" + one + "' is one checkpoint, expected the folder that it is in\n");
+}
+
 TEST_F(Checkpoints, KeepAsManyAsAreAskedFor) {
   ASSERT_EQ(run(one_, {"--steps", "5", "--checkpoint", runs(), "--checkpoint-every", "1", "--keep", "2"}).status, 0);
   EXPECT_TRUE(fs::exists(step(5)) && fs::exists(step(4)));

@@ -347,7 +347,10 @@ TEST(Safetensors, RefusesOverlapHolesAndWrongSizes) {
                   "from byte 4 to 12 of the data, which has 8 bytes");
   EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[4294967296,4294967296,4],"data_offsets":[4,8]})", 8),
                   "expected -1");
-  EXPECT_CONTAINS(with(R"("b":{"dtype":"F99","shape":[1],"data_offsets":[4,8]})", 8), "unknown type 'F99'");
+  EXPECT_CONTAINS(
+      with(R"("b":{"dtype":"F99","shape":[1],"data_offsets":[4,8]})", 8),
+      "unknown type 'F99', expected one of F32, F64, I32, I64, F16, BF16, U8, BOOL; write the file with one of them, "
+      "integers of 16 bits as I32");
   EXPECT_CONTAINS(with(R"("b":{"dtype":"F32","shape":[-1],"data_offsets":[4,8]})", 8), "no valid number");
   EXPECT_CONTAINS(with(R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})", 8), "key 'a' is given twice");
 }

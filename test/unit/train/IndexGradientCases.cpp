@@ -101,6 +101,32 @@ static std::vector<GradientCase> indexCases() {
        "2x4x2x",
        "%i = hyc.constant dense<[[3, 3, 1], [0, -1, 0]]> : tensor<2x3xi64>\n"
        "%r = hyc.scatter sum %i, %x dim 1 batch 1 : (tensor<2x3xi64>, tensor<2x3x2xf64>) -> tensor<2x4x2xf64>"},
+      // Of places for which there are several, one, and an index outside.
+      {"scatter_max",
+       {{"x", "2x4x2x"}},
+       "2x2x2x",
+       "%i = hyc.constant dense<[[1, 0, 1, 1], [0, 7, 0, 1]]> : tensor<2x4xi64>\n"
+       "%r = hyc.scatter max %i, %x dim 1 batch 1 : (tensor<2x4xi64>, tensor<2x4x2xf64>) -> tensor<2x2x2xf64>"},
+      {"scatter_min",
+       {{"x", "5x"}},
+       "3x",
+       "%i = hyc.constant dense<[2, 0, 2, 1, 0]> : tensor<5xi64>\n"
+       "%r = hyc.scatter min %i, %x dim 0 batch 0 : (tensor<5xi64>, tensor<5xf64>) -> tensor<3xf64>"},
+      {"scatter_prod",
+       {{"x", "2x4x2x", 0.5, 1.5}},
+       "2x3x2x",
+       "%i = hyc.constant dense<[[1, 0, 1, 1], [0, 7, 0, 1]]> : tensor<2x4xi64>\n"
+       "%r = hyc.scatter prod %i, %x dim 1 batch 1 : (tensor<2x4xi64>, tensor<2x4x2xf64>) -> tensor<2x3x2xf64>"},
+      // One zero at place 0, two at place 1, none at place 2.
+      {"scatter_prod_of_zeros",
+       {{"x", "7x", 0.5, 1.5}},
+       "3x",
+       "%i = hyc.constant dense<[0, 0, 1, 1, 1, 2, 2]> : tensor<7xi64>\n"
+       "%m = hyc.constant dense<[0.0, 1.0, 0.0, 0.0, 1.0, 1.0, 1.0]> : tensor<7xf64>\n"
+       "%z = hyc.constant dense<0.0> : tensor<7xf64>\n"
+       "%c = hyc.compare eq %m, %z : (tensor<7xf64>, tensor<7xf64>) -> tensor<7xi1>\n"
+       "%y = hyc.select %c, %z, %x : (tensor<7xi1>, tensor<7xf64>, tensor<7xf64>) -> tensor<7xf64>\n"
+       "%r = hyc.scatter prod %i, %y dim 0 batch 0 : (tensor<7xi64>, tensor<7xf64>) -> tensor<3xf64>"},
       {"cumsum", {{"x", "2x4x3x"}}, "2x4x3x", "%r = hyc.cumsum %x dim 1 : tensor<2x4x3xf64>"},
       {"cumsum_from_the_end", {{"x", "2x4x"}}, "2x4x", "%r = hyc.cumsum %x dim 1 reverse exclusive : tensor<2x4xf64>"},
       {"argsort",
