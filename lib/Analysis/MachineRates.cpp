@@ -145,9 +145,11 @@ MachineRates MachineRates::slowestAmong(int64_t first, int64_t count) const {
     for (auto [rate, own] : {std::pair(&MachineRates::products, &RankKind::products),
                              {&MachineRates::narrowProducts, &RankKind::narrowProducts},
                              {&MachineRates::fp8Products, &RankKind::fp8Products},
-                             {&MachineRates::memory, &RankKind::memory},
-                             {&MachineRates::deviceMemory, &RankKind::deviceMemory}})
+                             {&MachineRates::memory, &RankKind::memory}})
       slowest.*rate = std::min(slowest.*rate, kinds[kind].*own);
+  for (size_t kind : among) // those that tell theirs
+    if (double own = kinds[kind].deviceMemory; own > 0 && (slowest.deviceMemory == 0 || own < slowest.deviceMemory))
+      slowest.deviceMemory = own;
   slowest.productMemory = productMemory * slowest.memory / memory;
   return slowest;
 }

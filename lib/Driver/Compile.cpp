@@ -61,8 +61,8 @@ public:
   /// As run, but nothing where the programs might train if they did not evaluate beside it; `why` is then the reason.
   /// Until that cannot be any more, nobody is told anything.
   std::optional<CompileResult> tryRun(std::string &why);
-  /// The account under these options, without a word and without a file; nothing where they cannot be planned.
-  std::optional<PlannedJob> tryPlan(const MachineRates &rates);
+  /// The account under these options, without a word and without a file. The error is the first reason why not.
+  Expected<PlannedJob> tryPlan(const MachineRates &rates);
   /// The model of phase 1 for so many samples; 0: for those of its own.
   FailureOr<OwningOpRef<ModuleOp>> importFor(int64_t samples);
 
@@ -519,7 +519,14 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::importFor(int64_t samples) {
   return failure();
 }
 
-std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
+/// Of what a refused one has told; null where that is its error alone.
+static const CompileDiagnostic *firstErrorOf(const CompileResult &refused) {
+  auto first = llvm::find_if(refused.diagnostics,
+                             [](const CompileDiagnostic &each) { return each.severity == CompileDiagnostic::Error; });
+  return first == refused.diagnostics.end() ? nullptr : &*first;
+}
+
+Expected<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
   machine = rates;
   isTried = true;
   emit = EmitKind::Account;
@@ -535,8 +542,9 @@ std::optional<PlannedJob> Compilation::tryPlan(const MachineRates &rates) {
       remember(phase);
   }
   if (error) {
-    llvm::consumeError(std::move(error));
-    return std::nullopt;
+    CompileResult refused = finish(std::move(error));
+    const CompileDiagnostic *first = firstErrorOf(refused);
+    return makeError(refused.code, first ? first->location + ": " + first->message : refused.error);
   }
   return PlannedJob{std::move(compiled.account), compiled.time ? compiled.time->overlapped.seconds() : 0,
                     std::move(movable)};
@@ -589,9 +597,8 @@ std::optional<CompileResult> Compilation::tryRun(std::string &why) {
   Error error = planAll();
   if (error && readsToTrain) {
     CompileResult refused = finish(std::move(error));
-    auto first = llvm::find_if(refused.diagnostics,
-                               [](const CompileDiagnostic &each) { return each.severity == CompileDiagnostic::Error; });
-    why = first == refused.diagnostics.end() ? refused.error : first->message;
+    const CompileDiagnostic *first = firstErrorOf(refused);
+    why = first ? first->message : refused.error;
     return std::nullopt;
   }
   listener = told;

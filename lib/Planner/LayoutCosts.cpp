@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 
 using namespace hyc;
@@ -87,7 +88,7 @@ public:
     LayoutCost result;
     double slowest = 0, all = 0, kernels = 0, waits = 0, after = 0, waited = 0;
     for (size_t stage = 0; stage < stages.size(); ++stage) {
-      addMemory(stages[stage], inFlight(static_cast<int64_t>(stage)), roomOf(stage), result);
+      addMemory(stages[stage], stage, result);
       double computed = stages[stage].sum.kernels();
       // Of a long pipeline most stages are alike, but for the first and the last, which have one neighbour.
       if (layout.room > 0 || stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
@@ -114,10 +115,13 @@ public:
 private:
   int64_t firstRank(size_t stage) const { return static_cast<int64_t>(stage) * layout.tp * layout.dp; }
 
-  /// How much of the machine's device memory the poorest rank of the stage has.
+  /// How much of the machine's device memory the poorest rank of the stage has; of a stage that is not limited, while
+  /// others are, all there is.
   double roomOf(size_t stage) const {
-    double least = rates.kinds.empty() ? 0 : rates.slowestAmong(firstRank(stage), layout.tp * layout.dp).deviceMemory;
-    return least > 0 && rates.deviceMemory > 0 ? least / rates.deviceMemory : 1;
+    if (rates.kinds.empty() || rates.deviceMemory == 0)
+      return 1;
+    double least = rates.slowestAmong(firstRank(stage), layout.tp * layout.dp).deviceMemory;
+    return least > 0 ? least / rates.deviceMemory : std::numeric_limits<double>::infinity();
   }
 
   /// Whether ranks of one stage may take different numbers of micro-batches (hyc-run --batch-shares).
@@ -220,7 +224,8 @@ private:
     return statesOf(stage, moved) + saved + model.fixed + passing;
   }
 
-  void addMemory(const StageCost &stage, double slots, double share, LayoutCost &result) {
+  void addMemory(const StageCost &stage, size_t index, LayoutCost &result) {
+    double slots = inFlight(static_cast<int64_t>(index)), share = roomOf(index);
     Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
               layout.offloadParam != "none" ? 1.0 : 0.0};
     moved = movedOf(stage, slots, share);
@@ -229,7 +234,12 @@ private:
     double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : 0;
     double least = statesOf(stage, all) + model.fixed + saved;
     result.leastBytes = std::max(result.leastBytes, least / share);
-    result.bytes = std::max(result.bytes, bytesOf(stage, slots, all, moved) / share);
+    double bytes = bytesOf(stage, slots, all, moved);
+    if (bytes / share > result.bytes) {
+      result.bytes = bytes / share;
+      result.ownBytes = bytes;
+      result.tightest = index;
+    }
   }
 
   /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum.

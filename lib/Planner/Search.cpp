@@ -185,7 +185,8 @@ private:
       const ModelCost *model = costs.costOfModel(layout);
       ++result.shapes;
       if (!model) {
-        ++result.impossible;
+        if (result.impossible++ == 0)
+          result.unplannable = layout;
         continue;
       }
       // Some rank keeps at least what the hungriest layer saves of one micro-batch.
@@ -310,8 +311,10 @@ private:
       ++result.tooLarge;
       return false;
     }
-    if (!scored.cost.isRedundant)
+    if (!scored.cost.isRedundant) {
+      noteIfSmall({scored, &model, order});
       keep({scored, &model, order++});
+    }
     return request.limit == 0 || (layout.room == 0 && scored.cost.bytes <= kFitsWell * request.limit);
   }
 
@@ -322,6 +325,16 @@ private:
       return;
     std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(request.most), found.end(), isBefore);
     found.resize(request.most);
+  }
+
+  /// Those that need least, in their order. One that moves states until it fits needs all there is.
+  void noteIfSmall(Found &&one) {
+    auto needsLess = [](const Found &a, const Found &b) { return a.scored.cost.bytes < b.scored.cost.bytes; };
+    if (smallest.size() == kMostSmallest && !needsLess(one, smallest.back()))
+      return;
+    smallest.insert(std::upper_bound(smallest.begin(), smallest.end(), one, needsLess), std::move(one));
+    if (smallest.size() > kMostSmallest)
+      smallest.pop_back();
   }
 
   /// What cannot be told apart by time is told apart by memory, then by the order of trying: plainer first.
@@ -335,18 +348,24 @@ private:
       result.ofSplits.push_back(std::move(scored));
     size_t wanted = std::min(found.size(), request.most);
     std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(wanted), found.end(), isBefore);
-    for (const Found &each : ArrayRef(found).take_front(wanted)) {
-      result.best.push_back(each.scored);
-      const Layout &layout = each.scored.layout;
-      const std::vector<size_t> &ends = cuts.at({each.model, layout.pp, layout.virtualStages}).ends;
-      for (size_t end : ArrayRef(ends).drop_back())
-        result.best.back().cuts.push_back(costs.opOfLayer(end));
-    }
+    for (const Found &each : ArrayRef(found).take_front(wanted))
+      result.best.push_back(withCuts(each));
+    for (const Found &each : smallest)
+      result.smallest.push_back(withCuts(each));
+  }
+
+  ScoredLayout withCuts(const Found &one) const {
+    ScoredLayout scored = one.scored;
+    const std::vector<size_t> &ends = cuts.at({one.model, scored.layout.pp, scored.layout.virtualStages}).ends;
+    for (size_t end : ArrayRef(ends).drop_back())
+      scored.cuts.push_back(costs.opOfLayer(end));
+    return scored;
   }
 
   /// Estimates of memory are this good, so that what needs less than this part of the limit fits.
   static constexpr double kFitsWell = 0.8;
   static constexpr size_t kRoom = 4096;
+  static constexpr size_t kMostSmallest = 8;
   /// Sums that are equal but for rounding do not decide.
   static constexpr double kRounded = 1 - 1e-9;
 
@@ -366,7 +385,7 @@ private:
   const Places places = findPlaces();
   SearchResult result;
   bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
-  std::vector<Found> found;
+  std::vector<Found> found, smallest;
   size_t order = 0;                                                              ///< of the next layout
   std::map<std::tuple<const ModelCost *, int64_t, int64_t>, Cut> cuts;           ///< by stages and pieces
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, ScoredLayout> splits; ///< by tp, pp, dp and ZeRO stage

@@ -112,7 +112,7 @@ struct MachineRates {
   MachineRates ofKind(size_t kind) const;
   /// The kinds that are among `count` ranks from `first` on, as places in `kinds`; ranks beyond the last are as it.
   std::vector<size_t> kindsAmong(int64_t first, int64_t count) const;
-  /// What the slowest of these ranks does, in each respect.
+  /// What the slowest of these ranks does, in each respect; and the least device memory of those that tell theirs.
   MachineRates slowestAmong(int64_t first, int64_t count) const;
   double kernelSeconds(const KernelWork &work) const;
   TimeBound kernelBound(const KernelWork &work) const;

@@ -71,6 +71,8 @@ struct StageCost {
 struct LayoutCost {
   double seconds = 0, computation = 0, exposed = 0, idle = 0;
   double bytes = 0, leastBytes = 0; ///< where ranks differ in memory: as if all had what the machine says
+  double ownBytes = 0;              ///< of `bytes` what it is on the ranks that it is of, and their stage
+  size_t tightest = 0;
   /// Micro-batches of a step by coordinate of dp, where equal shares would wait for the slowest; else empty.
   std::vector<int64_t> shares = {};
   /// Of a layout that moves single states (Layout::room): it moves none of some kind that it may move, so that it is

@@ -36,6 +36,9 @@ struct ScoredLayout {
 struct SearchResult {
   std::vector<ScoredLayout> best;      ///< fastest first
   std::optional<ScoredLayout> closest; ///< where none fits: the one that needs least
+  /// A few of those that may fit, also beyond the fastest: that which needs least first.
+  std::vector<ScoredLayout> smallest;
+  std::optional<Layout> unplannable; ///< the first shape of which no rank can have its part
   /// Of every tp, pp, dp and ZeRO stage that was scored: the fastest that may fit, else the one that needs least.
   std::vector<ScoredLayout> ofSplits;
   size_t shapes = 0;     ///< tp, pp, dp, virtual stages, micro-batch, splitting and recomputation

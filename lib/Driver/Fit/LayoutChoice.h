@@ -3,38 +3,12 @@
 #ifndef HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 #define HYC_LIB_DRIVER_FIT_LAYOUTCHOICE_H
 
-#include "Fit/StatePlacement.h"
-#include "hyc/Analysis/MemoryAccount.h"
-#include "hyc/Driver/CompileListener.h"
-#include "hyc/Planner/Search.h"
-#include "llvm/Support/Error.h"
-
-#include <functional>
+#include "Fit/LayoutPlanning.h"
 
 namespace hyc {
 
-/// What planning under some options told.
-struct PlannedJob {
-  JobAccount account;
-  double seconds = 0; ///< of a step
-  std::vector<MovableParam> movable = {};
-};
-/// Plans under other options, or gives nothing where they cannot be planned.
-using Replan = std::function<std::optional<PlannedJob>(const CompileOptions &)>;
-
-/// What a search has at hand.
-struct SearchMeans {
-  ModelSource source;
-  MachineRates machine;
-  Replan replan;
-  const CompileListener &listener;
-};
-
 /// Whether the options leave a layout to be found: --ranks says how many, and no plan says the rest.
 bool leavesLayoutOpen(const CompileOptions &options);
-
-/// Most bytes of a device: --device-memory, else the machine's; 0: nobody says.
-llvm::Expected<double> memoryLimit(const CompileOptions &options, const MachineRates &machine);
 
 /// A layout that was considered, for people to compare.
 struct Candidate {
@@ -63,11 +37,6 @@ std::string flagsOf(const Layout &layout);
 
 /// What layouts of so many ranks have in common.
 Plan planForSearch(const CompileOptions &options, int64_t ranks);
-
-/// As many layouts of so many ranks that fit as are wanted, fastest first, each planned; `plans` counts up.
-std::vector<ScoredLayout> findFitting(CostModel &costs, SearchRequest request, const CompileOptions &options,
-                                      const SearchMeans &means, size_t wanted, size_t &plans,
-                                      std::vector<PlannedJob> *planned = nullptr);
 
 } // namespace hyc
 

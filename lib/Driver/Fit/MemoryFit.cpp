@@ -1,8 +1,8 @@
 // Changes in the order of a step's time, each planned before it is named.
 #include "Fit/MemoryFit.h"
 
+#include "Fit/LayoutRefusal.h"
 #include "Report/MemoryReport.h"
-#include "hyc/Support/ByteCount.h"
 #include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -15,6 +15,8 @@ static constexpr size_t kProposals = 3;
 /// How many times as many ranks are looked at.
 static constexpr int64_t kMostGrowth = 16;
 static constexpr size_t kTensorsNamed = 4;
+/// Layouts among which those to plan are chosen.
+static constexpr size_t kMostListed = 4096;
 
 static std::string describeNeed(const JobAccount &job, const StageAccount &stage) {
   std::string text;
@@ -42,59 +44,64 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
   return text;
 }
 
-/// Changes that fit, one line each; more ranks only where these cannot do it.
-static std::string findProposals(const CompileOptions &options, const Layout &from, int64_t limit,
-                                 const SearchMeans &means, size_t &plans) {
-  std::string text;
+namespace {
+/// Changes that fit, one line each, or why there are none.
+struct Proposals {
+  std::string lines, lack;
+};
+} // namespace
+
+/// More ranks only where these cannot do it.
+static Proposals findProposals(const CompileOptions &options, const Layout &from, const SearchMeans &means) {
+  Proposals proposals;
   std::unique_ptr<CostModel> costs =
       CostModel::create(means.source, planForSearch(options, from.ranks()), means.machine);
   if (!costs)
-    return text;
+    return proposals;
   SearchRequest request;
   request.globalBatch = from.globalBatch();
-  request.limit = static_cast<double>(limit);
-  for (int64_t ranks = from.ranks(); ranks <= std::min<int64_t>(kMaxRanks, kMostGrowth * from.ranks()) && text.empty();
-       ranks *= 2) {
+  request.limit = means.machine.deviceMemory;
+  request.most = kMostListed;
+  int64_t most = std::min<int64_t>(kMaxRanks, kMostGrowth * from.ranks());
+  for (int64_t ranks = from.ranks(); ranks <= most && proposals.lines.empty(); ranks *= 2) {
     request.ranks = ranks;
-    std::vector<PlannedJob> jobs;
-    std::vector<ScoredLayout> found = findFitting(*costs, request, options, means, kProposals, plans, &jobs);
-    for (const auto &[scored, job] : llvm::zip_equal(found, jobs))
-      text += "\n    " + describeChange(from, scored.layout) + ": " + formatBytes(job.account.mostDeviceBytes());
+    SearchResult found = searchLayouts(*costs, request);
+    LayoutPlanning planning(request, options, means, kProposals);
+    planning.run(found);
+    for (const auto &[scored, job] : llvm::zip_equal(planning.fitting, planning.jobs))
+      proposals.lines +=
+          "\n    " + describeChange(from, compiledLayout(scored)) + ": " + formatBytes(job.account.mostDeviceBytes());
+    if (found.closest && planning.fitting.empty())
+      proposals.lack = describeLack(options, request, found, planning, means);
   }
-  return text;
-}
-
-/// The stage whose ranks need most device memory.
-static const StageAccount &neediestStage(const JobAccount &job) {
-  return *llvm::max_element(
-      job.stages, [](const StageAccount &a, const StageAccount &b) { return a.deviceBytes() < b.deviceBytes(); });
+  return proposals;
 }
 
 Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_t microBatch,
-                    const SearchMeans &means) {
-  if (options.deviceMemory->empty())
+                    const SearchMeans &unlimited) {
+  Expected<MachineRates> machine = withMemoryLimits(options, unlimited.machine);
+  if (!machine)
+    return machine.takeError();
+  SearchMeans means{unlimited.source, std::move(*machine), unlimited.replan, unlimited.listener};
+  TightestStage tightest = tightestStage(options, means.machine, job);
+  if (tightest.part <= 1)
     return Error::success();
-  Expected<int64_t> parsed = parseByteCount("device-memory", *options.deviceMemory);
-  if (!parsed)
-    return parsed.takeError();
-  int64_t limit = *parsed, need = job.mostDeviceBytes();
-  if (need <= limit)
-    return Error::success();
-  const StageAccount &stage = neediestStage(job);
-  std::string text = describeRanks(job, stage) + (job.ranksPerStage() > 1 ? " need " : " needs ") + formatBytes(need) +
-                     " (" + std::to_string(need) + " bytes) of device memory" +
-                     (job.ranksPerStage() > 1 ? " each" : "") + ", --device-memory is " + formatBytes(limit) +
-                     describeNeed(job, stage);
+  const StageAccount &stage = *tightest.stage;
+  int64_t need = stage.deviceBytes();
+  bool isOne = job.ranksPerStage() == 1;
+  std::string text = describeRanks(job, stage) + (isOne ? " needs " : " need ") + formatBytes(need) + " (" +
+                     std::to_string(need) + " bytes) of device memory" + (isOne ? "" : " each") + ", " +
+                     tightest.limit.source + (options.deviceMemory->empty() ? " has " : " is ") +
+                     formatBytes(static_cast<int64_t>(tightest.limit.bytes)) + describeNeed(job, stage);
 
   Layout from = layoutOf(options);
   from.tp = job.tp, from.pp = job.pp, from.dp = job.dp, from.microBatch = microBatch;
-  size_t plans = 0;
-  std::string proposals = findProposals(options, from, limit, means, plans);
-  if (!proposals.empty())
+  Proposals proposals = findProposals(options, from, means);
+  if (!proposals.lines.empty())
     text += "\n  what fits, fastest first, at the same global batch" +
-            std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals;
+            std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals.lines;
   else
-    text += "\n  none of " + std::to_string(plans) +
-            " choices that were planned fits; a smaller model, sequence or batch, or more ranks, is needed";
+    text += (proposals.lack.empty() ? "" : "\n  " + proposals.lack) +
+            "\n  a smaller model, sequence or batch, or more ranks or memory, is needed";
   return makeError(ExitCode::Data, text);
 }

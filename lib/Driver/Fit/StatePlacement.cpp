@@ -84,6 +84,17 @@ public:
     return true;
   }
 
+  /// All that it can free.
+  double most() const {
+    std::vector<std::vector<bool>> chosen(params.size(), std::vector<bool>(std::size(kKinds)));
+    double bytes = 0;
+    while (const Item *item = cheapest(chosen)) {
+      chosen[item->param][item->kind] = true;
+      bytes += item->bytes;
+    }
+    return bytes;
+  }
+
 private:
   double bytesOf(const std::string &symbol) const { return bytes.lookup(symbol); }
 
@@ -172,4 +183,11 @@ std::optional<std::vector<PlanRule>> hyc::placeStates(const JobAccount &job, con
     if (!StageChoice(job.stages[index], params, terms).free(static_cast<double>(excess[index]), chosen))
       return std::nullopt;
   return rulesOf(params, chosen);
+}
+
+std::vector<int64_t> hyc::movableBytes(const JobAccount &job, const std::vector<MovableParam> &params) {
+  std::vector<int64_t> bytes;
+  for (const StageAccount &stage : job.stages)
+    bytes.push_back(static_cast<int64_t>(StageChoice(stage, params, {}).most()));
+  return bytes;
 }

@@ -38,6 +38,9 @@ struct PlacementTerms {
 std::optional<std::vector<PlanRule>> placeStates(const JobAccount &job, const std::vector<MovableParam> &params,
                                                  const std::vector<int64_t> &excess, const PlacementTerms &terms);
 
+/// The largest `excess` of each stage for which there are such rules.
+std::vector<int64_t> movableBytes(const JobAccount &job, const std::vector<MovableParam> &params);
+
 } // namespace hyc
 
 #endif // HYC_LIB_DRIVER_FIT_STATEPLACEMENT_H

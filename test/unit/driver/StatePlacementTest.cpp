@@ -92,4 +92,11 @@ TEST_F(StatePlacement, EveryStageIsFreedOfItsOwn) {
   EXPECT_EQ(chosen(placeStates(job, params, {kMega, 30 * kMega}, {1e9, 1e-4, 8})), "small:optimizer other:optimizer");
 }
 
+TEST_F(StatePlacement, WhatCanLeaveIsWhatThereAreRulesFor) {
+  int64_t most = movableBytes(job, params).front();
+  EXPECT_EQ(most, 4 * (50 + 50 + 10 + 1) * kMega);
+  EXPECT_TRUE(placeStates(job, params, {most}, {1e9, 1e-4, 8}));
+  EXPECT_FALSE(placeStates(job, params, {most + 1}, {1e9, 1e-4, 8}));
+}
+
 } // namespace
