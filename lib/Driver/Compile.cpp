@@ -5,6 +5,7 @@
 #include "Config/ConfigResolution.h"
 #include "Fit/ActivationBudget.h"
 #include "Fit/LayoutChoice.h"
+#include "Fit/LayoutRefusal.h"
 #include "Fit/MemoryFit.h"
 #include "Folder/OutputFolder.h"
 #include "Folder/ProgramFolder.h"
@@ -169,6 +170,8 @@ static Error settle(CompileOptions &options, ConfigFile &file) {
   }
   if (applied)
     return applied;
+  if (Error error = checkSearchIsAsked(options))
+    return error;
   if (!options.planFile->empty()) {
     Expected<Plan> read = readPlan(*options.planFile);
     if (!read)
@@ -203,6 +206,10 @@ Error Compilation::readMachineFiles() {
   machine = defaultRates(plannedThreads(whole));
   if (*options.target == "cuda")
     machine.productMemory = 0;
+  if (options.machineFile.isGiven() && options.machineFile->empty())
+    return usageError(
+        "--machine is \"\", expected a file or the name of a machine; leave it out to plan for cores of a "
+        "server's CPU");
   if (!options.machineFile->empty()) {
     Expected<std::string> path = findMachine(*options.machineFile, toolchain.machines);
     if (!path)

@@ -17,7 +17,7 @@
 using namespace llvm;
 using namespace hyc;
 
-static constexpr uint64_t kMostManifestBytes = uint64_t(256) << 20;
+static constexpr uint64_t kMostManifestBytes = uint64_t(256) << 20, kMostProfileBytes = kMostManifestBytes;
 
 namespace {
 /// A folder that is or could be run.
@@ -78,6 +78,25 @@ static Expected<Compiled> readFolder(const std::string &folder, const std::strin
   decide(options.microBatch, compiled.microBatch, "manifest.json: micro_batch");
   decide(options.gradAccum, compiled.gradAccum, "manifest.json: grad_accum");
   return compiled;
+}
+
+/// A profile tells of the programs that were measured, which have to be those of the folder.
+static Error checkProfile(const RelayoutRequest &request, const Compiled &compiled) {
+  return readJsonFile("measured", request.measured, kMostProfileBytes, [&](const JsonObjectReader &root) -> Error {
+    std::string hash;
+    if (!root.has("plan_hash"))
+      return Error::success();
+    if (Error error = root.read("plan_hash", hash))
+      return error;
+    uint64_t measured = 0;
+    if (StringRef(hash).getAsInteger(16, measured))
+      return root.fail("plan_hash", "expected 16 hexadecimal digits");
+    if (measured == compiled.planHash)
+      return Error::success();
+    return root.fail("plan_hash", "the profile is of programs with plan " + hash + ", but those of '" + request.folder +
+                                      "' have plan " + utohexstr(compiled.planHash, true, 16) + "; give what hyc-run " +
+                                      request.folder + " --profile FILE writes");
+  });
 }
 
 static Error failureOf(const CompileResult &result) {
@@ -201,6 +220,8 @@ Expected<Relayout> hyc::relayout(const RelayoutRequest &request, const Toolchain
   Expected<Compiled> compiled = readFolder(request.folder, request.measured);
   if (!compiled)
     return compiled.takeError();
+  if (Error error = checkProfile(request, *compiled))
+    return error;
   Expected<Planned> present = planFolder(request.folder, *compiled, toolchain, listener);
   if (!present)
     return present.takeError();

@@ -32,6 +32,20 @@ Error hyc::checkSearch(const CompileOptions &options, const MachineRates &machin
   return Error::success();
 }
 
+Error hyc::checkSearchIsAsked(const CompileOptions &options) {
+  const char *flag = *options.planCandidates > 0 ? "--plan-candidates"
+                     : *options.planSeconds > 0  ? "--plan-seconds"
+                                                 : nullptr;
+  if (!flag || leavesLayoutOpen(options) || options.ranks->size() > 1)
+    return Error::success();
+  std::string why = !options.planFile->empty() ? "--plan decides the layout; leave one of the two out"
+                    : options.ranks->empty() ? "no layout is looked for without --ranks; give --ranks, or leave it out"
+                    : options.evaluates()    ? "--entry is evaluate, which looks for no layout; leave it out"
+                                             : options.tp.getSource() + " and " + options.pp.getSource() +
+                                                   " leave no layout to look for; leave one of them out";
+  return usageError(Twine(flag) + " is given, but " + why);
+}
+
 static std::string describeAll(const SearchRequest &request) {
   return std::to_string(request.ranks) + (request.ranks == 1 ? " rank" : " ranks");
 }

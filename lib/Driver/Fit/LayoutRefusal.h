@@ -10,6 +10,9 @@ namespace hyc {
 /// "--tp 2, --global-batch 6": all that a search may not change; empty where that is nothing.
 std::string describeFixed(const CompileOptions &options);
 
+/// An error where options of a search are given, and there is none.
+llvm::Error checkSearchIsAsked(const CompileOptions &options);
+
 /// An error where the search tries nothing that is asked for, or the machine has fewer ranks.
 llvm::Error checkSearch(const CompileOptions &options, const MachineRates &machine);
 
