@@ -165,7 +165,8 @@ static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerC
     else if (name == "backward")
       cost.backward = time.computation, cost.backwardExchanges = time.exposed, cost.backwardStarts = starts;
     else if (name == "apply")
-      cost.update = std::max(time.computation, starts);
+      cost.update = std::max(time.computation, starts), cost.updateLaunching = time.launching,
+      cost.updateLaunches = std::max(starts, rates.launch * static_cast<double>(time.kernels));
   }
 }
 
@@ -213,13 +214,10 @@ static std::vector<size_t> stagesOfLayers(const ModelLayers &layers, size_t stag
   return result;
 }
 
-static constexpr double LayerCost::*kTimes[] = {&LayerCost::forward,
-                                                &LayerCost::backward,
-                                                &LayerCost::forwardExchanges,
-                                                &LayerCost::backwardExchanges,
-                                                &LayerCost::forwardStarts,
-                                                &LayerCost::backwardStarts,
-                                                &LayerCost::update};
+static constexpr double LayerCost::*kTimes[] = {
+    &LayerCost::forward,       &LayerCost::backward,       &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
+    &LayerCost::forwardStarts, &LayerCost::backwardStarts, &LayerCost::update,           &LayerCost::updateLaunching,
+    &LayerCost::updateLaunches};
 
 static void timeLayers(const ModelLayers &layers, const MachineRates &rates, ModuleOp programs,
                        std::vector<LayerCost> &costs) {

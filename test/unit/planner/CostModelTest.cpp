@@ -121,6 +121,20 @@ TEST_F(CostModelTest, DataParallelismInEveryZeroStage) {
   }
 }
 
+/// A kernel for each parameter takes no less for a part of it where launching decides.
+TEST_F(CostModelTest, LaunchesOfUpdatesAreNotDivided) {
+  rates.launch = 1e-4;
+  costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  ASSERT_TRUE(costs);
+  for (int64_t stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    Layout layout;
+    layout.dp = 8;
+    layout.zero = stage;
+    hold(layout, 0.06, 0.1);
+  }
+}
+
 TEST_F(CostModelTest, PipelinesUnderAllThree) {
   Layout layout;
   layout.tp = 2, layout.pp = 3, layout.dp = 2, layout.gradAccum = 6;
