@@ -133,7 +133,7 @@ static LayerCost readMemory(const StageAccount &stage, int64_t threshold) {
   cost.optimizer = bytesOf(stage, "optimizer");
   cost.communication = bytesOf(stage, "communication");
   cost.workspace = bytesOf(stage, "workspace");
-  cost.other = bytesOf(stage, "feeds");
+  cost.other = bytesOf(stage, "feeds") + bytesOf(stage, "constants");
   cost.largestGradient = largestState(stage, "gradients");
   cost.largestParameter = largestState(stage, "parameters");
   if (const ArenaAccount *found = stage.findArena("activations")) {

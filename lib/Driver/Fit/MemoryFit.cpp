@@ -42,6 +42,20 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
   return text;
 }
 
+/// The same layout without what is kept for the run, where that suffices.
+static std::string proposeWriting(const JobAccount &job, const CompileOptions &options, int64_t limit,
+                                  const SearchMeans &means, size_t &plans) {
+  if (llvm::none_of(job.stages, [](const StageAccount &stage) { return stage.findArena("constants"); }))
+    return {};
+  CompileOptions changed = options;
+  changed.keepConstants = false;
+  ++plans;
+  std::optional<PlannedJob> planned = means.replan(changed);
+  if (!planned || planned->account.mostDeviceBytes() > limit)
+    return {};
+  return "\n    --keep-constants=false: " + formatBytes(planned->account.mostDeviceBytes());
+}
+
 /// Changes that fit, one line each; more ranks only where these cannot do it.
 static std::string findProposals(const CompileOptions &options, const Layout &from, int64_t limit,
                                  const SearchMeans &means, size_t &plans) {
@@ -89,7 +103,8 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
   Layout from = layoutOf(options);
   from.tp = job.tp, from.pp = job.pp, from.dp = job.dp, from.microBatch = microBatch;
   size_t plans = 0;
-  std::string proposals = findProposals(options, from, limit, means, plans);
+  std::string proposals = proposeWriting(job, options, limit, means, plans);
+  proposals += findProposals(options, from, limit, means, plans);
   if (!proposals.empty())
     text += "\n  what fits, fastest first, at the same global batch" +
             std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals;
