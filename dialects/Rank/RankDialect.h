@@ -48,6 +48,9 @@ inline constexpr llvm::StringLiteral kDim = "dim", kSize = "size";
 /// reduce and apply there is one each. Those of a rank.entry begin with its name: "evaluate.forward".
 std::string functionName(dist::InstructionKind kind, int64_t virtualStage = 0, llvm::StringRef entry = "");
 
+/// The function of a program that makes its rank.constants.
+inline constexpr llvm::StringLiteral kPrepare = "prepare";
+
 /// The kernel that a launch runs; null if there is none.
 KernelOp lookupKernel(LaunchOp launch);
 

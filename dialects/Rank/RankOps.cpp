@@ -105,6 +105,8 @@ int64_t ProgramOp::getPosition(dist::InstructionAttr instruction, std::optional<
   llvm_unreachable("not a kind of instruction");
 }
 
+FuncOp ProgramOp::getPrepare() { return lookupSymbol<FuncOp>(kPrepare); }
+
 bool TransferOp::isMovedBy(dist::TransferAttr step, StringAttr entry) {
   return getSend() == step.getIsSend() && getBackward() != step.isForward() &&
          static_cast<int64_t>(getVirtualStage()) == step.getVirtualStage() && getEntryAttr() == entry;
@@ -212,6 +214,7 @@ LogicalResult StateOp::verify() {
 }
 LogicalResult InputOp::verify() { return verifyPlaced(*this); }
 LogicalResult ScalarOp::verify() { return verifyPlaced(*this); }
+LogicalResult ConstantOp::verify() { return verifyPlaced(*this); }
 LogicalResult RecordOp::verify() { return verifyPlaced(*this); }
 
 LogicalResult TransferOp::verify() {

@@ -39,6 +39,8 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
     /// The position of the function that an instruction of the `entry`-th rank.entry runs; of the stage's schedule
     /// where there is none.
     int64_t getPosition(::hyc::dist::InstructionAttr instruction, ::std::optional<int64_t> entry = {});
+    /// @prepare, which runs once, before the first step of whichever entry; null where nothing is kept for the run.
+    FuncOp getPrepare();
   }];
 }
 
@@ -135,6 +137,11 @@ def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, 
 
 def Rank_ScalarOp : Rank_PlacedOp<"scalar", (ins)> {
   let summary = "where an argument of apply is stored: @lr";
+  let assemblyFormat = "$sym_name `in` $arena (`at` $offset^)? `:` $type attr-dict";
+}
+
+def Rank_ConstantOp : Rank_PlacedOp<"constant", (ins)> {
+  let summary = "what is the same in every step: @prepare makes it once a run, and other functions only read it";
   let assemblyFormat = "$sym_name `in` $arena (`at` $offset^)? `:` $type attr-dict";
 }
 
@@ -325,7 +332,7 @@ def Rank_LinearOp : Rank_Op<"linear", [Pure]> {
 //===----------------------------------------------------------------------===//
 
 def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator, SingleBlock, IsolatedFromAbove]> {
-  let summary = "@forward, @backward, @reduce, @apply (see ProgramOp::getFunctionNames), or what equal layers share";
+  let summary = "@forward, @backward, @reduce, @apply (see ProgramOp::getFunctionNames), @prepare, or what equal layers share";
   let description = [{
     A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells
     what each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).

@@ -56,14 +56,7 @@ HYC_INLINE float sumOfBlock(int64_t first, int64_t end, const Term &term) {
   return sumOfTerms(end - first, [&](int64_t i) { return term(first + i); });
 }
 
-// Who does the passes over a group: one thread of several that have a group each…
-struct Alone {
-  template <typename Job>
-  static HYC_INLINE void forEach(int64_t count, const Job &job) {
-    for (int64_t i = 0; i < count; ++i) job(i);
-  }
-};
-// … or all of them.
+// The passes over a group are one thread's of several that have a group each (Alone), or all threads'.
 struct Together {
   template <typename Job>
   static HYC_INLINE void forEach(int64_t count, const Job &job) {

@@ -35,6 +35,15 @@ inline void shareJobs(int64_t count, Job &&job) {
   for (int64_t i = 0; i < count; ++i) job(i);
 }
 
+// Who does the passes over a slab, for functions that are told by a type: this is one thread of several that have a
+// slab each. Its counterpart, all threads together, is the kernel's: it says whether they are a team already.
+struct Alone {
+  template <typename Job>
+  [[gnu::always_inline]] static inline void forEach(int64_t count, const Job &job) {
+    for (int64_t i = 0; i < count; ++i) job(i);
+  }
+};
+
 // Jobs of unequal size, handed out as threads become free.
 template <typename Job>
 inline void forEachJob(bool worthwhile, int64_t count, Job &&job) {

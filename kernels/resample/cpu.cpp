@@ -12,14 +12,8 @@ namespace {
 
 using namespace kernels::HYC_ISA;
 
-// Who does the passes over a slab: one thread of several that have a slab each…
-struct Alone {
-  template <typename Job>
-  static HYC_INLINE void forEach(int64_t count, const Job &job) {
-    for (int64_t i = 0; i < count; ++i) job(i);
-  }
-};
-// …or all of them together, which then wait for one another.
+// The passes over a slab are one thread's of several that have a slab each (Alone), or those of all threads of a team
+// together, which then wait for one another.
 struct Together {
   template <typename Job>
   static HYC_INLINE void forEach(int64_t count, const Job &job) {

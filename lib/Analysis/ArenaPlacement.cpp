@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 using namespace llvm;
 using namespace hyc;
@@ -28,6 +29,14 @@ public:
       : items(items), slots(slots), reserved(reserved) {
     for (const FunctionExecution &execution : executions)
       executionsOf[execution.function].push_back(execution);
+    for (auto &[function, ofFunction] : executionsOf)
+      llvm::stable_sort(ofFunction, [](auto &a, auto &b) { return a.begin < b.begin; });
+    latestEnds.resize(items.size());
+    for (auto [item, ends] : llvm::zip_equal(items, latestEnds)) {
+      llvm::stable_sort(item.lives, [](const RecordLife &a, const RecordLife &b) { return a.begin < b.begin; });
+      for (const RecordLife &life : item.lives)
+        ends.push_back(ends.empty() ? life.end : std::max(ends.back(), life.end));
+    }
   }
 
   ArenaExtent place(ArrayRef<size_t> order);
@@ -51,7 +60,8 @@ private:
   }
 
   MutableArrayRef<ArenaItem> items;
-  DenseMap<int64_t, SmallVector<FunctionExecution>> executionsOf; ///< by function
+  DenseMap<int64_t, SmallVector<FunctionExecution>> executionsOf; ///< by function, and in time
+  std::vector<SmallVector<int64_t, 2>> latestEnds;                ///< by item: of its lives up to each
   int64_t slots, reserved;
   int64_t recordBytes = 0;
   SmallVector<ArenaItem *> placed;
@@ -60,6 +70,23 @@ private:
   SmallVector<const ArenaItem *> placedRecords;
 };
 
+/// Two sequences of spans of time by their begin: calls `visit(i, j)` for each two that overlap, until it returns true.
+/// `endUpTo(j)` is the latest end of the first j + 1 of the second one. As long as spans of a sequence are about
+/// equally long, this takes no more than the spans and the overlaps there are.
+template <typename Begin, typename End, typename OtherBegin, typename OtherEnd, typename EndUpTo>
+static bool anyOverlap(size_t count, Begin begin, End end, size_t others, OtherBegin otherBegin, OtherEnd otherEnd,
+                       EndUpTo endUpTo, function_ref<bool(size_t, size_t)> visit) {
+  size_t first = 0; // of the others before it all have ended
+  for (size_t i = 0; i < count; ++i) {
+    while (first < others && endUpTo(first) < begin(i))
+      ++first;
+    for (size_t j = first; j < others && otherBegin(j) <= end(i); ++j)
+      if (otherEnd(j) >= begin(i) && visit(i, j))
+        return true;
+  }
+  return false;
+}
+
 bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<bool(int64_t, int64_t)> visit) const {
   if (a.isTemporary() && b.isTemporary()) {
     if (a.function != b.function || a.first > b.last || b.first > a.last)
@@ -67,22 +94,21 @@ bool Placer::anyMeeting(const ArenaItem &a, const ArenaItem &b, function_ref<boo
     return llvm::any_of(executed(a.function),
                         [&](const FunctionExecution &execution) { return visit(execution.slot, execution.slot); });
   }
-  if (a.isTemporary()) {
-    for (const FunctionExecution &execution : executed(a.function)) {
-      for (const RecordLife &life : b.lives)
-        if (execution.begin + a.first <= life.end && life.begin <= execution.begin + a.last &&
-            visit(execution.slot, life.slot))
-          return true;
-    }
-    return false;
-  }
   if (b.isTemporary())
     return anyMeeting(b, a, [&](int64_t slotB, int64_t slotA) { return visit(slotA, slotB); });
-  for (const RecordLife &lifeA : a.lives)
-    for (const RecordLife &lifeB : b.lives)
-      if (lifeA.begin <= lifeB.end && lifeB.begin <= lifeA.end && visit(lifeA.slot, lifeB.slot))
-        return true;
-  return false;
+  auto begin = [&](size_t j) { return b.lives[j].begin; };
+  auto end = [&](size_t j) { return b.lives[j].end; };
+  auto endUpTo = [&, &ends = latestEnds[static_cast<size_t>(&b - items.data())]](size_t j) { return ends[j]; };
+  if (a.isTemporary()) {
+    ArrayRef<FunctionExecution> executions = executed(a.function);
+    return anyOverlap(
+        executions.size(), [&](size_t i) { return executions[i].begin + a.first; },
+        [&](size_t i) { return executions[i].begin + a.last; }, b.lives.size(), begin, end, endUpTo,
+        [&](size_t i, size_t j) { return visit(executions[i].slot, b.lives[j].slot); });
+  }
+  return anyOverlap(
+      a.lives.size(), [&](size_t i) { return a.lives[i].begin; }, [&](size_t i) { return a.lives[i].end; },
+      b.lives.size(), begin, end, endUpTo, [&](size_t i, size_t j) { return visit(a.lives[i].slot, b.lives[j].slot); });
 }
 
 int64_t Placer::lastSlot(const ArenaItem &item) const {

@@ -9,7 +9,7 @@ using namespace llvm;
 using namespace hyc;
 
 StringRef hyc::getName(TensorKind kind) {
-  constexpr StringLiteral names[] = {"state", "input", "scalar", "record", "temporary"};
+  constexpr StringLiteral names[] = {"state", "input", "scalar", "constant", "record", "temporary"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -42,7 +42,7 @@ int64_t JobAccount::mostDeviceBytes() const {
 void hyc::sortArenas(StageAccount &stage) {
   auto position = [](const ArenaAccount &arena) {
     constexpr StringLiteral order[] = {"parameters", "gradients", "optimizer", "activations", "communication",
-                                       "feeds",      "workspace", "host",      "nvme"};
+                                       "constants",  "feeds",     "workspace", "host",        "nvme"};
     return std::distance(std::begin(order), find(order, arena.name));
   };
   llvm::stable_sort(stage.arenas,

@@ -107,6 +107,8 @@ private:
   void compute(const Event &one) {
     start(one);
     double end = ready() + one.seconds;
+    ++time.kernels;
+    time.launching += one.bound == TimeBound::Launch ? one.seconds : 0;
     time.computation += end - now;
     now = end;
   }
@@ -166,9 +168,10 @@ public:
       bool ended = todo.getTransfers().empty() ? compute(todo, moved) : exchange(todo, moved);
       if (!ended)
         return moved;
-      instructions.push_back({begun.total(),
-                              {time().computation - begun.computation, time().exposed - begun.exposed,
-                               time().idle - begun.idle, time().started - begun.started}});
+      instructions.push_back(
+          {begun.total(),
+           {time().computation - begun.computation, time().exposed - begun.exposed, time().idle - begun.idle,
+            time().started - begun.started, time().kernels - begun.kernels, time().launching - begun.launching}});
       begun = time();
       ++instruction;
       event = 0;

@@ -304,6 +304,8 @@ void hyc::buildPlacement(OpPassManager &passes, JobAccount *account) {
   buildAll(passes, buildCalls);
   // The modules inside become entries of the programs here.
   passes.addPass(createLowerToRank());
+  // Before operands are reused: nothing may be written over what is kept.
+  passes.addPass(createKeepConstants());
   // Before placement, which then sees fewer temporaries.
   passes.addPass(createReuseOperands());
   // Before placement, which gives windows the memory of activations that are gone.

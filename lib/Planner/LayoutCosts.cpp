@@ -50,6 +50,7 @@ std::vector<StageCost> hyc::sumStages(const ModelCost &model, const Layout &layo
   }
   for (size_t chunk = 0, begin = 0; chunk < ends.size(); begin = ends[chunk++]) {
     StageCost &stage = stages[chunk % stages.size()];
+    stage.firstLayers.push_back(begin);
     for (size_t layer = begin; layer < ends[chunk]; ++layer) {
       for (double LayerCost::*figure : kFigures) {
         stage.sum.*figure += model.layers[layer].*figure;
@@ -89,7 +90,7 @@ public:
     double slowest = 0, all = 0, kernels = 0, waits = 0, after = 0, waited = 0;
     for (size_t stage = 0; stage < stages.size(); ++stage) {
       addMemory(stages[stage], stage, result);
-      double computed = stages[stage].sum.kernels();
+      double computed = stages[stage].sum.kernels() + addingGradients(stages[stage]);
       // Of a long pipeline most stages are alike, but for the first and the last, which have one neighbour.
       if (layout.room > 0 || stage < 2 || stage + 1 == stages.size() || !stages[stage].isLikeLast) {
         waited = waitsOfMicroBatch(stages[stage], stage);
@@ -136,7 +137,7 @@ private:
       for (size_t stage = 0; stage < stages.size(); ++stage)
         for (size_t kind : rates.kindsAmong(firstRank(stage) + coordinate * layout.tp, layout.tp)) {
           const LayerCost &own = stages[stage].ofKinds[kind];
-          most = std::max(most, own.kernels() + waitsOfMicroBatch(stages[stage], stage));
+          most = std::max(most, own.kernels() + waitsOfMicroBatch(stages[stage], stage)); // ZeRO 0 and 1
         }
       seconds.push_back(most);
     }
@@ -270,9 +271,10 @@ private:
       double gathered = oneByOne(sum.divisibleBytes, sum.divisible, Traffic::AllGather);
       bool isAhead = layout.prefetch > 0;
       if (layout.zero == 2)
-        seconds += hidden(reduced, sum.backward);
+        seconds += std::max(hidden(reduced, sum.backward), lastReductions(stage));
       else if (isAhead)
-        seconds += hidden(gathered, sum.forward) + hidden(gathered + reduced, sum.backward);
+        seconds += std::max(hidden(gathered, sum.forward), firstGathers(stage)) +
+                   std::max(hidden(gathered + reduced, sum.backward), lastReductions(stage));
       else
         seconds += 2 * gathered + reduced; // a gather waits for the sum before it
     }
@@ -280,6 +282,35 @@ private:
     if (layout.offloadActivations != "none")
       bytes += 2 * sum.saved;
     return seconds + bytes / rates.host;
+  }
+
+  /// Under ZeRO 2 and 3, kernels that add each gradient's part to what earlier micro-batches gave.
+  double addingGradients(const StageCost &stage) const {
+    if (layout.zero < 2 || layout.dp == 1)
+      return 0;
+    double bytes = 3 * stage.sum.gradients / dp;
+    return std::max(bytes / (rates.memory * rates.memoryShare), stage.sum.tensors * rates.launch);
+  }
+
+  /// The gradients that backward makes last have nothing behind them that their reduction could go on beside.
+  double lastReductions(const StageCost &stage) const {
+    double seconds = 0;
+    for (size_t index : stage.firstLayers) {
+      const LayerCost &layer = model.layers[index];
+      double all = oneByOne(layer.gradients, layer.tensors, Traffic::ReduceScatter);
+      double last = layer.gradients > 0 ? all * layer.largestGradient / layer.gradients : 0;
+      seconds += std::max(hidden(all, layer.backward), last);
+    }
+    return seconds;
+  }
+
+  /// What the first kernels of a pass read is awaited before there is anything to compute.
+  double firstGathers(const StageCost &stage) const {
+    double seconds = 0;
+    for (size_t index : stage.firstLayers)
+      if (const LayerCost &layer = model.layers[index]; layer.divisible > 0)
+        seconds += overData(std::min(layer.largestParameter, layer.divisibleBytes), Traffic::AllGather);
+    return seconds;
   }
 
   /// What is left of an exchange that goes on while there is work.
@@ -301,8 +332,11 @@ private:
 
   double update(const std::vector<StageCost> &stages) const {
     double seconds = 0;
-    for (const StageCost &stage : stages)
-      seconds = std::max(seconds, stage.sum.update / (layout.zero >= 1 ? dp : 1));
+    for (const StageCost &stage : stages) {
+      const LayerCost &sum = stage.sum;
+      double divided = sum.updateLaunching + (sum.update - sum.updateLaunching) / dp;
+      seconds = std::max(seconds, layout.zero >= 1 ? std::max(divided, sum.updateLaunches) : sum.update);
+    }
     return seconds;
   }
 

@@ -14,7 +14,7 @@ inline constexpr double LayerCost::*kFigures[] = {
     &LayerCost::parameters,    &LayerCost::gradients,       &LayerCost::optimizer,        &LayerCost::saved,
     &LayerCost::transient,     &LayerCost::communication,   &LayerCost::workspace,        &LayerCost::other,
     &LayerCost::crossing,      &LayerCost::largestGradient, &LayerCost::largestParameter, &LayerCost::tensors,
-    &LayerCost::divisible,     &LayerCost::divisibleBytes};
+    &LayerCost::divisible,     &LayerCost::divisibleBytes,  &LayerCost::updateLaunching,  &LayerCost::updateLaunches};
 
 /// See CostModel::cut.
 std::vector<size_t> cutLayers(const ModelCost &model, const Layout &layout, const MachineRates &rates);

@@ -133,7 +133,7 @@ static LayerCost readMemory(const StageAccount &stage, int64_t threshold) {
   cost.optimizer = bytesOf(stage, "optimizer");
   cost.communication = bytesOf(stage, "communication");
   cost.workspace = bytesOf(stage, "workspace");
-  cost.other = bytesOf(stage, "feeds");
+  cost.other = bytesOf(stage, "feeds") + bytesOf(stage, "constants");
   cost.largestGradient = largestState(stage, "gradients");
   cost.largestParameter = largestState(stage, "parameters");
   if (const ArenaAccount *found = stage.findArena("activations")) {
@@ -165,7 +165,8 @@ static void readTimes(rank::ProgramOp program, const MachineRates &rates, LayerC
     else if (name == "backward")
       cost.backward = time.computation, cost.backwardExchanges = time.exposed, cost.backwardStarts = starts;
     else if (name == "apply")
-      cost.update = std::max(time.computation, starts);
+      cost.update = std::max(time.computation, starts), cost.updateLaunching = time.launching,
+      cost.updateLaunches = std::max(starts, rates.launch * static_cast<double>(time.kernels));
   }
 }
 
@@ -213,13 +214,10 @@ static std::vector<size_t> stagesOfLayers(const ModelLayers &layers, size_t stag
   return result;
 }
 
-static constexpr double LayerCost::*kTimes[] = {&LayerCost::forward,
-                                                &LayerCost::backward,
-                                                &LayerCost::forwardExchanges,
-                                                &LayerCost::backwardExchanges,
-                                                &LayerCost::forwardStarts,
-                                                &LayerCost::backwardStarts,
-                                                &LayerCost::update};
+static constexpr double LayerCost::*kTimes[] = {
+    &LayerCost::forward,       &LayerCost::backward,       &LayerCost::forwardExchanges, &LayerCost::backwardExchanges,
+    &LayerCost::forwardStarts, &LayerCost::backwardStarts, &LayerCost::update,           &LayerCost::updateLaunching,
+    &LayerCost::updateLaunches};
 
 static void timeLayers(const ModelLayers &layers, const MachineRates &rates, ModuleOp programs,
                        std::vector<LayerCost> &costs) {

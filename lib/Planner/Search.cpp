@@ -94,7 +94,8 @@ private:
       for (int64_t micro : microBatches(layout.dp)) {
         layout.microBatch = micro;
         layout.gradAccum = request.globalBatch / layout.dp / micro;
-        if (!isFixed<&Plan::gradAccum>() || layout.gradAccum == request.fixed.gradAccum)
+        if (layout.gradAccum <= kMaxBatch &&
+            (!isFixed<&Plan::gradAccum>() || layout.gradAccum == request.fixed.gradAccum))
           byMicroBatch[micro].push_back(layout);
       }
     }
@@ -166,14 +167,17 @@ private:
     });
   }
 
-  std::vector<int64_t> microBatches(int64_t dp) const {
+  std::vector<int64_t> microBatches(int64_t dp) {
     int64_t ofRank = request.globalBatch / dp;
     if (int64_t fixed = costs.fixedBatch()) {
       bool isKept = !isFixed<&Plan::microBatch>() || request.fixed.microBatch * dp == fixed;
       bool divides = fixed % dp == 0 && ofRank % (fixed / dp) == 0;
       return divides && isKept ? std::vector<int64_t>{fixed / dp} : std::vector<int64_t>();
     }
-    std::vector<int64_t> result = choices<&Plan::microBatch>(divisorsOf(ofRank));
+    auto [found, isNew] = divisors.try_emplace(ofRank);
+    if (isNew)
+      found->second = divisorsOf(ofRank);
+    std::vector<int64_t> result = choices<&Plan::microBatch>(found->second);
     llvm::erase_if(result, [&](int64_t micro) { return ofRank % micro != 0 || micro > kMaxBatch; });
     return result;
   }
@@ -384,6 +388,7 @@ private:
   const SearchRequest &request;
   const Places places = findPlaces();
   SearchResult result;
+  std::map<int64_t, std::vector<int64_t>> divisors; ///< of a rank's samples
   bool isPlain = false; ///< no attention is written out that selective recomputation could compute again
   std::vector<Found> found, smallest;
   size_t order = 0;                                                              ///< of the next layout

@@ -67,7 +67,17 @@ rank.program @stage0 stage 0 slots 1 {
       rank.launch @square %turn = %turn {id = "rnn.square"} : !rank.buffer<16xf32>, !rank.buffer<16xf32>
     }
   }
+  // A table of a mask has infinities; one without them is to stay so.
+  // CHECK: rank.call "constant"
+  // CHECK-NEXT: rank.row
+  // CHECK-NEXT: rank.check {{.*}}infinite
+  // CHECK: rank.call "constant"
+  // CHECK-NEXT: rank.row
+  // CHECK-NOT: infinite
   rank.func @backward() {
+    %table = rank.at @activations 0 : <2xf32>
+    rank.call "constant" %table = {id = "bias", values = dense<[0.0, 0xFF800000]> : tensor<2xf32>} : !rank.buffer<2xf32>
+    rank.call "constant" %table = {id = "scales", values = dense<[0.0, 1.0]> : tensor<2xf32>} : !rank.buffer<2xf32>
   }
   // CHECK-LABEL: rank.func @reduce
   // CHECK: rank.wait

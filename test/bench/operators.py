@@ -3,7 +3,7 @@
 transposed convolution, scattering. Each is exported (torch.export) in a small model, trained by hyc and by PyTorch in turns, with
 as many threads each, and set beside its bound.
 
-Usage: operators.py BUILD_FOLDER SCRATCH_FOLDER [NAME ...] [--threads 2] [--rounds 3]
+Usage: operators.py BUILD_FOLDER SCRATCH_FOLDER [NAME ...] [--threads 2] [--rounds 3] [--compile=--keep-constants=false]
 
 Needs torch. The model is loss(operator(x * w)). What the operator takes is, in hyc, the time of those calls of a step (--profile)
 that the same model without it does not have; in PyTorch that of its forward and its gradients. Reading samples and the loss
@@ -154,7 +154,7 @@ class Trained:
         self.samples = self.folder / "samples.safetensors"
         save_file({"x": x, "labels": torch.zeros_like(model(x))}, self.samples)
         run([arguments.build / "bin/hyc-compile", self.folder / "model.pt2", "--loss", "mse", "--optimizer", "sgd", "--lr",
-             "1e-3", "--threads", arguments.threads, "-o", self.folder / "out"])
+             "1e-3", "--threads", arguments.threads, "-o", self.folder / "out", *arguments.compile.split()])
 
     def seconds(self):
         """Of a step's calls, by their op."""
@@ -195,6 +195,7 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="of operators; all without any")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compile", default="", metavar="FLAGS", help="further flags of hyc-compile, as one word")
     parser.add_argument("--torchs-times", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.torchs_times:

@@ -94,11 +94,13 @@ const std::string &disk() {
   return folder;
 }
 
-/// A GPT-2 of four layers with dropout, four micro-batches a step. With --poison, which changes no address, and
-/// compiled as quickly as can be, which changes none either.
-std::vector<std::string> argumentsFor(const std::vector<std::string> &flags) {
+constexpr char kGpt2[] = "small-gpt2.json", kLlama[] = "small-llama.json";
+
+/// A GPT-2 of four layers with dropout, or another model, four micro-batches a step. With --poison, which changes no
+/// address, and compiled as quickly as can be, which changes none either.
+std::vector<std::string> argumentsFor(const std::vector<std::string> &flags, const char *config = kGpt2) {
   std::vector<std::string> arguments = {tool("hyc-compile"),
-                                        std::string(HYC_E2E_SOURCE_DIR) + "/small-gpt2.json",
+                                        std::string(HYC_E2E_SOURCE_DIR) + "/" + config,
                                         "--micro-batch",
                                         "2",
                                         "--grad-accum",
@@ -136,9 +138,9 @@ const Sample &sample() {
   return made;
 }
 
-std::string compiledWith(const std::string &name, const std::vector<std::string> &flags) {
+std::string compiledWith(const std::string &name, const std::vector<std::string> &flags, const char *config = kGpt2) {
   std::string folder = scratch("memory." + name);
-  std::vector<std::string> arguments = argumentsFor(flags);
+  std::vector<std::string> arguments = argumentsFor(flags, config);
   arguments.insert(arguments.end(), {"-o", folder});
   Outcome outcome = execute(arguments);
   if (outcome.status != 0)
@@ -229,8 +231,8 @@ void expectNoAllocation(const WatchedRun &run) {
   }
 }
 
-void expectPlannedMemory(const std::string &name, const std::vector<std::string> &flags) {
-  std::string folder = compiledWith(name, flags);
+void expectPlannedMemory(const std::string &name, const std::vector<std::string> &flags, const char *config = kGpt2) {
+  std::string folder = compiledWith(name, flags, config);
   Plan plan(folder);
   const bool evaluates = std::find(flags.begin(), flags.end(), "--entry") == flags.end();
   WatchedRun run = watch(folder, evaluates);
@@ -267,6 +269,19 @@ TEST(MemoryOfAdapters, IsWhatWasPlanned) {
                                      "--stage3-param-persistence-threshold", "1000"});
   expectPlannedMemory("lora.tp2", {"--lora", "rank=4,targets=all-linear", "--tp", "2", "--precision", "bf16",
                                    "--recompute", "layer", "--train", "ln_f"});
+}
+
+/// What is made once a run, by itself and where nothing else is whole on a rank.
+TEST(MemoryOfConstants, IsWhatWasPlanned) {
+  for (const auto &[name, flags] :
+       std::map<std::string, std::vector<std::string>>{{"one", {}},
+                                                       {"tp2pp2", {"--tp", "2", "--pp", "2"}},
+                                                       {"bf16", {"--dp", "2", "--zero", "3", "--precision", "bf16"}}}) {
+    std::string folder = compiledWith("constants." + name + ".plan", flags, kLlama);
+    for (const auto &[stage, arenas] : Plan(folder).arenas)
+      EXPECT_EQ(arenas.count("constants"), 1u) << name << ", stage " << stage;
+    expectPlannedMemory("constants." + name, flags, kLlama);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Combinations, Memory, testing::Range<size_t>(0, sample().combinations.size()),

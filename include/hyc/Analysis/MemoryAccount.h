@@ -49,7 +49,7 @@ struct AccountedInstruction {
 };
 
 /// State, Input and Scalar exist for the whole run, a Record from one function to another, a Temporary inside one.
-enum class TensorKind { State, Input, Scalar, Record, Temporary };
+enum class TensorKind { State, Input, Scalar, Constant, Record, Temporary };
 llvm::StringRef getName(TensorKind kind);
 
 struct AccountedTensor {

@@ -32,6 +32,8 @@ struct StageTime {
   double exposed = 0;     ///< waiting for exchanges with ranks that are there, and for the disk
   double idle = 0;        ///< waiting for other stages
   int64_t started = 0;    ///< kernels and exchanges that a thread starts one by one
+  int64_t kernels = 0;    ///< that were computed
+  double launching = 0;   ///< of `computation`, kernels that take what starting any takes
   double total() const { return computation + exposed + idle; }
 };
 

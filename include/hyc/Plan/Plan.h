@@ -103,6 +103,8 @@ struct Plan : LearningRatePlan {
   Setting<int64_t> offloadPrefetch = 0;               ///< uses that moves between memories are ahead of their own
   Setting<int64_t> offloadWindow = 0;                 ///< bytes of a GPU's windows for updates of the host's states
 
+  Setting<bool> keepConstants = true; ///< what is the same in every step is made once, and stays
+
   // ZeRO, in elements as DeepSpeed counts them, but for prefetch, which counts uses
   Setting<int64_t> zero = 0;                       ///< 0 to 3: states, gradients, parameters flat over dp
   Setting<std::string> gradientReduction = "auto"; ///< step, micro_batch, or auto by the ZeRO stage

@@ -33,6 +33,7 @@ struct LayerCost {
   double forwardExchanges = 0, backwardExchanges = 0; ///< that they wait for
   double forwardStarts = 0, backwardStarts = 0;       ///< of the thread that starts both, beside them
   double update = 0;                                  ///< of all its states
+  double updateLaunching = 0, updateLaunches = 0;     ///< of that, kernels that launch decides; launches of all
   double operations = 0;                              ///< floating-point, of forward and backward: linear in samples
   double parameters = 0, gradients = 0, optimizer = 0;
   double saved = 0;     ///< of one micro-batch until its backward
@@ -62,7 +63,8 @@ struct ModelCost {
 /// One stage: sums over its layers, and the largest of what they have one after the other.
 struct StageCost {
   LayerCost sum, most;
-  std::vector<LayerCost> ofKinds; ///< the sum on each kind of ranks that is among the stage's
+  std::vector<size_t> firstLayers; ///< of each chunk
+  std::vector<LayerCost> ofKinds;  ///< the sum on each kind of ranks that is among the stage's
   std::vector<size_t> kinds;
   bool isLikeLast = false; ///< the same as of the stage before
 };

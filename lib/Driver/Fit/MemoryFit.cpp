@@ -44,6 +44,22 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
   return text;
 }
 
+/// The same layout without what is kept for the run, where that suffices.
+static std::string proposeWriting(const JobAccount &job, const CompileOptions &options, const SearchMeans &means) {
+  if (llvm::none_of(job.stages, [](const StageAccount &stage) { return stage.findArena("constants"); }))
+    return {};
+  CompileOptions changed = options;
+  changed.keepConstants = false;
+  Expected<PlannedJob> planned = means.replan(changed);
+  if (!planned) {
+    llvm::consumeError(planned.takeError());
+    return {};
+  }
+  if (tightestStage(options, means.machine, planned->account).part > 1)
+    return {};
+  return "\n    --keep-constants=false: " + formatBytes(planned->account.mostDeviceBytes());
+}
+
 namespace {
 /// Changes that fit, one line each, or why there are none.
 struct Proposals {
@@ -97,6 +113,7 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
   Layout from = layoutOf(options);
   from.tp = job.tp, from.pp = job.pp, from.dp = job.dp, from.microBatch = microBatch;
   Proposals proposals = findProposals(options, from, means);
+  proposals.lines.insert(0, proposeWriting(job, options, means));
   if (!proposals.lines.empty())
     text += "\n  what fits, fastest first, at the same global batch" +
             std::string(options.planFile->empty() ? "" : " (without --plan)") + ":" + proposals.lines;

@@ -119,8 +119,8 @@ Error ProgramFolder::writePlan() {
   if (Error error = folder.write("report.txt", report()))
     return error;
   const StepTime *step = model.time && !model.time->overlapped.stages.empty() ? &model.time->overlapped : nullptr;
-  int64_t samples = model.microBatch * model.plan.gradAccum * model.account.dp;
-  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name, samples, step)))
+  if (Error error = folder.write(
+          "memory.json", writeMemoryJson(model.account, model.name, model.microBatch, *model.plan.gradAccum, step)))
     return error;
   return folder.write("plan.html", writePlanPage(model));
 }

@@ -106,7 +106,8 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
   });
 }
 
-std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t samples, const StepTime *step) {
+std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t microBatch, int64_t gradAccum,
+                                 const StepTime *step) {
   std::string text;
   raw_string_ostream os(text);
   json::OStream json(os, /*IndentSize=*/1);
@@ -118,7 +119,9 @@ std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t 
       stream << "{\"tp\": " << job.tp << ", \"pp\": " << job.pp << ", \"dp\": " << job.dp << "}";
     });
     json.attributeEnd();
-    json.attribute("samples_per_step", samples);
+    json.attribute("samples_per_step", microBatch * gradAccum * job.dp);
+    json.attribute("micro_batch", microBatch);
+    json.attribute("grad_accum", gradAccum);
     if (step)
       json.attributeObject("estimate", [&] {
         json.attribute("step_ms", step->stages.front().total() * 1e3);

@@ -24,7 +24,8 @@ std::string reportMemory(const JobAccount &job);
 
 /// memory.json; docs/memory-account.md describes it. `samples` of a step, all ranks together; `step`: null where no
 /// time was estimated.
-std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name, int64_t samples, const StepTime *step);
+std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name, int64_t microBatch, int64_t gradAccum,
+                            const StepTime *step);
 
 } // namespace hyc
 

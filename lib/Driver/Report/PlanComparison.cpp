@@ -38,6 +38,7 @@ struct Outcome {
   int64_t deviceBytes = 0, hostBytes = 0, sentBytes = 0;
   double stepMs = 0, waiting = 0;
   int64_t samples = 0; ///< a step
+  int64_t microBatch = 0, gradAccum = 0;
   int64_t ranks = 0;
 };
 
@@ -117,6 +118,10 @@ static Error readOutcome(const JsonObjectReader &root, Outcome &outcome) {
   }
   if (Error error = root.read("samples_per_step", outcome.samples, 1, kMostCount))
     return error;
+  for (auto [key, value] : {std::pair("micro_batch", &outcome.microBatch), {"grad_accum", &outcome.gradAccum}})
+    if (root.has(key))
+      if (Error error = root.read(key, *value, 1, kMaxBatch))
+        return error;
   if (root.has("estimate")) {
     Expected<JsonObjectReader> estimate = root.child("estimate");
     if (!estimate)
@@ -204,6 +209,9 @@ static std::string compareOutcomes(const Side &a, const Side &b) {
   auto share = [](double value) { return formatv("{0:F1} %", value * 100).str(); };
   add("ranks", static_cast<double>(ofA.ranks), static_cast<double>(ofB.ranks), plainly);
   add("samples a step", static_cast<double>(ofA.samples), static_cast<double>(ofB.samples), plainly);
+  add("  a micro-batch, --micro-batch", static_cast<double>(ofA.microBatch), static_cast<double>(ofB.microBatch),
+      plainly);
+  add("  micro-batches, --grad-accum", static_cast<double>(ofA.gradAccum), static_cast<double>(ofB.gradAccum), plainly);
   add("a step, estimated", ofA.stepMs, ofB.stepMs, ms);
   add("a sample, estimated", ofA.stepMs / static_cast<double>(ofA.samples),
       ofB.stepMs / static_cast<double>(ofB.samples), ms);

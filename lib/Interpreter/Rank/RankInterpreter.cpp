@@ -15,6 +15,7 @@ struct RankInterpreter::Impl {
 
   LogicalResult findPrograms(dist::MeshOp mesh);
   LogicalResult makeMemory(int64_t worldRank);
+  LogicalResult prepare();
   LogicalResult initialise(rank::StateOp state, int64_t worldRank);
   const RankProgram &programOf(int64_t worldRank) const { return programs[topology.getStage(worldRank)]; }
   rank::StateOp findState(int64_t worldRank, StringRef symbol) const;
@@ -59,6 +60,8 @@ LogicalResult RankInterpreter::Impl::findPrograms(dist::MeshOp mesh) {
         program.inputs.push_back(input);
       else if (auto scalar = dyn_cast<rank::ScalarOp>(op))
         program.scalars.push_back(scalar);
+      else if (auto constant = dyn_cast<rank::ConstantOp>(op))
+        program.constants.push_back(constant);
       else if (auto record = dyn_cast<rank::RecordOp>(op))
         program.records.push_back(record);
       else if (auto transfer = dyn_cast<rank::TransferOp>(op))
@@ -145,6 +148,9 @@ LogicalResult RankInterpreter::Impl::makeMemory(int64_t worldRank) {
   for (rank::ScalarOp scalar : program.scalars)
     if (failed(keep(kept, own.memory, scalar, 1)))
       return failure();
+  for (rank::ConstantOp constant : program.constants)
+    if (failed(keep(kept, own.memory, constant, 1)))
+      return failure();
   for (rank::RecordOp record : program.records)
     if (failed(keep(kept, own.memory, record, record.getSingle() ? 1 : slots)))
       return failure();
@@ -162,6 +168,18 @@ LogicalResult RankInterpreter::Impl::makeMemory(int64_t worldRank) {
   return success();
 }
 
+/// What programs keep for the run. No rank needs another one for it.
+LogicalResult RankInterpreter::Impl::prepare() {
+  CollectiveBoard collectives(topology);
+  TransferBoard transfers(topology);
+  NamedTensors nothing;
+  MachineStep step{topology, options.arithmetic, collectives, transfers, nothing, StepScalars(0)};
+  for (int64_t worldRank = 0; worldRank < topology.getNumRanks(); ++worldRank)
+    if (failed(RankMachine(programOf(worldRank), *memories[worldRank], worldRank, step).prepare()))
+      return failure();
+  return success();
+}
+
 FailureOr<RankInterpreter> RankInterpreter::create(ModuleOp module, const Options &options) {
   dist::MeshOp mesh = dist::MeshOp::find(module);
   if (!mesh)
@@ -175,6 +193,8 @@ FailureOr<RankInterpreter> RankInterpreter::create(ModuleOp module, const Option
   for (int64_t worldRank = 0; worldRank < topology->getNumRanks(); ++worldRank)
     if (failed(impl->makeMemory(worldRank)))
       return failure();
+  if (failed(impl->prepare()))
+    return failure();
   return RankInterpreter(std::move(impl));
 }
 

@@ -104,6 +104,20 @@ LogicalResult RankMachine::beginFunction() {
   return success();
 }
 
+LogicalResult RankMachine::prepare() {
+  rank::ProgramOp owner = program.op;
+  rank::FuncOp function = owner.getPrepare();
+  if (!function)
+    return success();
+  forgetTemporaries();
+  stack.emplace_back(function.getBlock());
+  bool moved = false;
+  std::optional<bool> ended = runFunction(moved);
+  if (ended && !*ended)
+    return function.emitOpError("waits for other ranks, which it cannot: it is no part of a step");
+  return success(ended.has_value());
+}
+
 void RankMachine::forgetTemporaries() {
   for (const RankMemory::Range &range : own.temporaries)
     own.memory.poison(*range.arena, range.begin, range.end);

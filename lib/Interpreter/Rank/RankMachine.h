@@ -21,6 +21,7 @@ struct RankProgram {
   std::vector<rank::StateOp> states;
   std::vector<rank::InputOp> inputs;
   std::vector<rank::ScalarOp> scalars;
+  std::vector<rank::ConstantOp> constants;
   std::vector<rank::RecordOp> records;
   std::vector<rank::TransferOp> transfers;
 };
@@ -58,6 +59,8 @@ public:
   RankMachine(const RankProgram &program, RankMemory &own, int64_t worldRank, MachineStep &step)
       : program(program), own(own), worldRank(worldRank), step(step) {}
 
+  /// Before the first step: what the program keeps for the run.
+  llvm::LogicalResult prepare();
   Outcome advance();
   bool isFinished() const { return position == schedule().getInstructions().size(); }
   std::string describeWait() const;

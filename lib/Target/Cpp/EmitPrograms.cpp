@@ -89,10 +89,20 @@ static std::string fileOf(rank::ProgramOp program, StringRef function) {
   return "stage" + std::to_string(program.getStage()) + "_" + camelCase(function) + ".cpp";
 }
 
+/// The functions that the runtime calls.
+static SmallVector<rank::FuncOp> calledFunctions(rank::ProgramOp program) {
+  SmallVector<rank::FuncOp> functions;
+  for (const std::string &name : program.getFunctionNames())
+    functions.push_back(program.lookupSymbol<rank::FuncOp>(name));
+  if (rank::FuncOp prepare = program.getPrepare())
+    functions.push_back(prepare);
+  return functions;
+}
+
 /// Whether the runtime calls it with a micro-batch.
 static bool isOfChunk(rank::FuncOp func) {
   StringRef name = func.getSymName();
-  return name != "reduce" && name != "apply" && !name.ends_with(".reduce");
+  return name != "reduce" && name != "apply" && name != rank::kPrepare && !name.ends_with(".reduce");
 }
 
 /// "runForward1(hycrt::Context& ctx, const hycrt::Call& call)"
@@ -126,7 +136,7 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
   if (isOfChunk(func)) {
     os << " " << camelCase(name) << "(ctx, call); }\n";
   } else {
-    // Neither has a micro-batch.
+    // None of these has a micro-batch.
     os << "\n";
     if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && name == "apply") {
       std::string arena = constantName(lr.getArena()), offset = std::to_string(*lr.getOffset());
@@ -149,9 +159,7 @@ LogicalResult ProgramPrinter::emitStage(rank::ProgramOp program) {
                << (program.getOps<rank::SiteOp>().empty() ? "" : "#include \"hycrt/finite.h\"\n")
                << "#include \"hycrt/program.h\"\n\n";
   emitNames(program, headerStream);
-  SmallVector<rank::FuncOp> functions;
-  for (const std::string &name : program.getFunctionNames())
-    functions.push_back(program.lookupSymbol<rank::FuncOp>(name));
+  SmallVector<rank::FuncOp> functions = calledFunctions(program);
   for (rank::FuncOp func : functions)
     headerStream << "void " << runnerSignature(func) << ";\n";
   files[stage + ".h"] = header;
@@ -174,8 +182,8 @@ std::string ProgramPrinter::executables() {
   for (auto program : module.getOps<rank::ProgramOp>()) {
     std::string stage = "stage" + std::to_string(program.getStage());
     std::string sources = "\n  " + stage + ".cpp";
-    for (const std::string &name : program.getFunctionNames())
-      sources += " " + fileOf(program, name);
+    for (rank::FuncOp func : calledFunctions(program))
+      sources += " " + fileOf(program, func.getSymName());
     os << "\nadd_executable(" << stage << sources << ")\ntarget_link_libraries(" << stage << " PRIVATE kernels "
        << target.libraries() << ")\n"
        << target.embeddedLibrary(stage, sources);

@@ -610,6 +610,8 @@ LogicalResult TableEmitter::emitProgram() {
     os << "    .checkpointWriterBytes = " << writer.getInt() << ",\n";
   if (meetsInMicroBatches(program, mesh))
     os << "    .meetsInMicroBatches = true,\n";
+  if (program.getPrepare())
+    os << "    .prepare = runPrepare,\n";
   os << "};\n\n";
   return success();
 }

@@ -20,6 +20,8 @@ namespace {
 bool isFloat(Value buffer) { return isa<FloatType>(cast<rank::BufferType>(buffer.getType()).getElementType()); }
 
 bool isInfinite(Attribute value) {
+  if (auto table = dyn_cast<DenseFPElementsAttr>(value))
+    return llvm::any_of(table, [](const APFloat &element) { return element.isInfinity(); });
   auto number = dyn_cast<FloatAttr>(value);
   return number && number.getValue().isInfinity();
 }

@@ -72,7 +72,7 @@ private:
 /// Everything that happens to one record: where functions use it, and in which transfers it takes part.
 struct RecordUses {
   rank::RecordOp record;
-  SmallVector<Span> inFunction; // by position in ProgramOp::getFunctionNames
+  SmallVector<Span> inFunction; // by position in ProgramOp::getFunctionNames; of @prepare, which has none, the last
   SmallVector<rank::TransferOp, 1> transfers;
 
   bool isReceived() {
@@ -113,6 +113,7 @@ private:
   void readFunctions();
   void simulate();
   void simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry);
+  void simulatePrepare();
   void runFunction(int64_t index, int64_t slot);
   void shareSlots();
   void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
@@ -190,6 +191,8 @@ AccountedFunction describeFunction(rank::FuncOp func) {
 
 void ProgramPlacer::readFunctions() {
   SmallVector<std::string> names = program.getFunctionNames();
+  if (program.getPrepare())
+    names.push_back(rank::kPrepare.str());
   for (auto record : program.getOps<rank::RecordOp>()) {
     auto &[uses, item] = records[record.getSymNameAttr()];
     uses.record = record;
@@ -258,7 +261,22 @@ void ProgramPlacer::simulate() {
   simulate(schedule.getInstructions(), std::nullopt, {});
   for (auto [index, entry] : llvm::enumerate(program.getOps<rank::EntryOp>()))
     simulate(entry.getInstructions(), static_cast<int64_t>(index), entry);
+  if (program.getPrepare())
+    simulatePrepare();
   shareSlots();
+}
+
+/// Last, though it runs first: what it makes for itself is dead when any entry begins, and what an entry makes is not
+/// there yet, so that nothing follows from when it is.
+void ProgramPlacer::simulatePrepare() {
+  auto last = static_cast<int64_t>(functions.size()) - 1;
+  AccountedInstruction accounted{rank::kPrepare.str()};
+  accounted.kind = rank::kPrepare.str();
+  accounted.begin = now;
+  runFunction(last, /*slot=*/0);
+  accounted.function = last;
+  accounted.end = now;
+  account.instructions.push_back(std::move(accounted));
 }
 
 void ProgramPlacer::simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry) {
@@ -330,6 +348,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
   add(states);
   add(program.getOps<rank::InputOp>());
   add(program.getOps<rank::ScalarOp>());
+  add(program.getOps<rank::ConstantOp>());
   auto bytesOf = [&](Operation *symbol) {
     int64_t bytes = cast<rank::BufferType>(symbol->getAttrOfType<TypeAttr>("type").getValue()).getBytes();
     return isFile ? rank::wholeBlocks(bytes) : bytes;
@@ -361,7 +380,7 @@ std::string ProgramPlacer::describeType(rank::BufferType type) {
   return text + element;
 }
 
-/// States, inputs and scalars: they are there for the whole run.
+/// States, inputs, scalars and constants: they are there for the whole run.
 void ProgramPlacer::accountSymbols(rank::ArenaOp arena, ArenaAccount &result) {
   auto add = [&](TensorKind kind, auto ops) {
     for (auto op : ops) {
@@ -378,6 +397,7 @@ void ProgramPlacer::accountSymbols(rank::ArenaOp arena, ArenaAccount &result) {
   add(TensorKind::State, program.getOps<rank::StateOp>());
   add(TensorKind::Input, program.getOps<rank::InputOp>());
   add(TensorKind::Scalar, program.getOps<rank::ScalarOp>());
+  add(TensorKind::Constant, program.getOps<rank::ConstantOp>());
 }
 
 AccountedTensor ProgramPlacer::accountTemporary(rank::AllocOp alloc, const ArenaItem &item) {

@@ -84,6 +84,7 @@ ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const M
   entries.push_back("");
   for (StringRef arena : kArenas)
     names.insert(arena);
+  names.insert(rank::kPrepare);
   for (StringRef entry : entries)
     for (auto kind : {dist::InstructionKind::forward, dist::InstructionKind::backward, dist::InstructionKind::reduce,
                       dist::InstructionKind::apply})

@@ -31,7 +31,8 @@ enum class Sharing : uint8_t {
 };
 
 struct ArenaDesc {
-  // "parameters", "gradients", "optimizer", "activations", "communication", "feeds", "workspace", "host", "nvme"
+  // "parameters", "gradients", "optimizer", "activations", "communication", "constants", "feeds", "workspace", "host",
+  // "nvme"
   const char* name;
   int64_t bytes;
   Sharing sharing;
@@ -360,6 +361,9 @@ struct Program {
   int64_t checkpointWriterBytes = 0;
   // Whether a forward or backward exchanges over Mesh::batch, so that all its coordinates make the same number of them.
   bool meetsInMicroBatches = false;
+  // Writes what is the same in every step and lies in an arena for the run: called once, before the first one and
+  // before anything is evaluated. Null: there is nothing of the kind.
+  void (*prepare)(Context&) = nullptr;
 };
 
 // The entries that train, the smallest size first; of a program without sizes its first entry, whatever that does.

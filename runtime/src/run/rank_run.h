@@ -77,6 +77,7 @@ class RankRun {
   Status evaluate(Context& ctx);
   void setRate(int64_t tokens, int64_t samples, StepRecord* record) const;
   Status runStep(Context& ctx, StageRunner& runner, int64_t step);
+  Status fillMemory(Context& ctx);
   Status uploadStates();
   Status readBackStates();
   Status tellOfTiers();

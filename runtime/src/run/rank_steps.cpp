@@ -28,8 +28,7 @@ Status RankRun::train() {
   enter("loads the states");
   ctx.setSeed(options_.seed);
   ctx.setPoisons(options_.poison);
-  HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
-  HYCRT_RETURN_IF_ERROR(uploadStates());
+  HYCRT_RETURN_IF_ERROR(fillMemory(ctx));
   HYCRT_RETURN_IF_ERROR(events_.begin());
   if (environment_.rank == 0) HYCRT_RETURN_IF_ERROR(checkpoints_.tellResume());
   measurement_.begin(program_, *exchanger_, accelerator_.get());
@@ -187,6 +186,14 @@ Status RankRun::runStep(Context& ctx, StageRunner& runner, int64_t step) {
 }
 
 // States between the device, where there is one, and their images.
+// What lies in the arenas when the first step begins: states, and what the program keeps for the run.
+Status RankRun::fillMemory(Context& ctx) {
+  HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
+  HYCRT_RETURN_IF_ERROR(uploadStates());
+  if (program_.prepare) program_.prepare(ctx);
+  return ctx.status();
+}
+
 Status RankRun::uploadStates() {
   if (!accelerator_) return {};
   for (const StateDesc& state : program_.states) {

@@ -266,10 +266,10 @@ std::string Changes::operatorSet() {
 
 /// A tensor's name that hyc has a use for itself, or another's.
 std::string Changes::name() {
-  constexpr const char *kNames[] = {"forward",  "backward", "reduce",    "apply",      "lr",          "step",
-                                    "loss_sum", "labels",   "begin",     "train",      "microbatch",  "evaluate",
-                                    "feeds",    "host",     "gradients", "parameters", "activations", "w.grad",
-                                    "w",        "x",        "stage0",    "a/b",        "..",          "token_count"};
+  constexpr const char *kNames[] = {
+      "forward", "backward",   "reduce",   "apply", "lr",   "step",        "loss_sum",   "labels",      "begin",
+      "train",   "microbatch", "evaluate", "feeds", "host", "gradients",   "parameters", "activations", "w.grad",
+      "w",       "x",          "stage0",   "a/b",   "..",   "token_count", "prepare",    "constants"};
   std::string chosen = random.pick(kNames), old;
   int inputs = graph.input_size(), initializers = graph.initializer_size();
   int64_t at = random.below(inputs + initializers + graph.node_size());

@@ -121,6 +121,20 @@ TEST_F(CostModelTest, DataParallelismInEveryZeroStage) {
   }
 }
 
+/// A kernel for each parameter takes no less for a part of it where launching decides.
+TEST_F(CostModelTest, LaunchesOfUpdatesAreNotDivided) {
+  rates.launch = 1e-4;
+  costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  ASSERT_TRUE(costs);
+  for (int64_t stage : {1, 2, 3}) {
+    SCOPED_TRACE(stage);
+    Layout layout;
+    layout.dp = 8;
+    layout.zero = stage;
+    hold(layout, 0.06, 0.1);
+  }
+}
+
 TEST_F(CostModelTest, PipelinesUnderAllThree) {
   Layout layout;
   layout.tp = 2, layout.pp = 3, layout.dp = 2, layout.gradAccum = 6;
@@ -283,6 +297,25 @@ TEST_F(CostModelTest, ALimitLeavesOutOnlyWhatTheBoundTells) {
   EXPECT_LE(limited.best.front().cost.seconds, fits->cost.seconds);
   for (const ScoredLayout &each : limited.best)
     EXPECT_LE(each.cost.leastBytes, request.limit);
+}
+
+TEST_F(CostModelTest, WhatNeedsLeastIsKnownBesideWhatIsFastest) {
+  SearchRequest request;
+  request.ranks = 4;
+  request.globalBatch = 8;
+  request.most = 100000;
+  SearchResult all = searchLayouts(*costs, request);
+  request.most = 1;
+  SearchResult few = searchLayouts(*costs, request);
+  ASSERT_FALSE(few.smallest.empty());
+  std::vector<double> bytes;
+  for (const ScoredLayout &each : all.best)
+    bytes.push_back(each.cost.bytes);
+  llvm::sort(bytes);
+  for (auto [index, each] : llvm::enumerate(few.smallest)) {
+    EXPECT_EQ(each.cost.bytes, bytes[index]);
+    EXPECT_EQ(each.cuts.size(), static_cast<size_t>(each.layout.pp * each.layout.virtualStages - 1));
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -589,6 +622,23 @@ TEST_F(KindsTest, RanksThatAreAlikeShareEvenly) {
   const ModelCost *model = costs->costOfModel(layout);
   ASSERT_NE(model, nullptr);
   EXPECT_TRUE(costs->costOf(*model, layout, costs->cut(*model, layout)).shares.empty());
+}
+
+TEST_F(KindsTest, MemoryIsMeasuredByWhatTheRanksOfAStageHave) {
+  Layout layout;
+  layout.pp = 2, layout.dp = 2, layout.gradAccum = 4;
+  auto costWith = [&](double machine, double fast, double slow) {
+    rates.deviceMemory = machine, rates.kinds[0].deviceMemory = fast, rates.kinds[1].deviceMemory = slow;
+    costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+    const ModelCost *model = costs->costOfModel(layout);
+    return costs->costOf(*model, layout, costs->cut(*model, layout));
+  };
+  LayoutCost alike = costWith(2e9, 2e9, 2e9), scarce = costWith(2e9, 2e9, 1e8), untold = costWith(1e9, 0, 1e9);
+  EXPECT_EQ(alike.bytes, alike.ownBytes);
+  EXPECT_EQ(scarce.tightest, 1u);
+  EXPECT_NEAR(scarce.bytes, 20 * scarce.ownBytes, 1e-6 * scarce.bytes);
+  EXPECT_EQ(untold.tightest, 1u) << "ranks of which nothing is told are not limited";
+  EXPECT_EQ(untold.bytes, scarce.ownBytes);
 }
 
 } // namespace

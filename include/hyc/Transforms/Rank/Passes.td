@@ -1,8 +1,8 @@
 // Passes of phase 5: from what one rank computes to the calls it makes. Every example is part of a test in test/Rank.
 // What they are told stands in the module: policies (hyc/Plan/Policies.h) and the target. The options that are left serve
 // tests alone.
-// Their order is: decompose-composites, hoist-invariants, fuse-bias, form-clusters, lower-to-rank, reuse-operands,
-// stream-updates, place-buffers, coalesce-reductions, bucket-exchanges, check-finite, share-layers, verify-rank.
+// Their order is: decompose-composites, hoist-invariants, fuse-bias, form-clusters, lower-to-rank, keep-constants,
+// reuse-operands, stream-updates, place-buffers, coalesce-reductions, bucket-exchanges, check-finite, share-layers, verify-rank.
 
 #ifndef HYC_TRANSFORMS_RANK_PASSES_TD
 #define HYC_TRANSFORMS_RANK_PASSES_TD
@@ -118,6 +118,46 @@ def LowerToRank : Pass<"hyc-lower-to-rank", "::mlir::ModuleOp"> {
 
     Temporaries have no address yet.
   }];
+  let dependentDialects = ["::hyc::rank::RankDialect"];
+}
+
+def KeepConstants : Pass<"hyc-keep-constants", "::mlir::ModuleOp"> {
+  let summary = "Makes once a run what is the same in every step, and keeps it";
+  let description = [{
+    A call whose results follow from its attributes, the places of elements and such results alone gives the same in every
+    micro-batch of every step: tables of indices, masks, positions, the weights of an interpolation. It goes to @prepare,
+    which the runtime calls once, and what others read of its results becomes a `rank.constant` in the arena @constants.
+    What @prepare alone reads is a temporary there. Equal calls, of whichever functions and entries, are one.
+
+    ```mlir
+    rank.func @forward {
+      %0 = rank.alloc @activations : !rank.buffer<4x8xi64>
+      rank.call "constant" %0 = {values = dense<…> : tensor<4x8xi64>, id = "picked"} : !rank.buffer<4x8xi64>
+      rank.call "gather" %y = %x, %0 …
+    ```
+    becomes
+    ```mlir
+    rank.constant @picked in @constants : !rank.buffer<4x8xi64>
+    rank.func @forward {
+      %0 = rank.address @picked : !rank.buffer<4x8xi64>
+      rank.call "gather" %y = %x, %0 …
+    rank.func @prepare {
+      %0 = rank.address @picked : !rank.buffer<4x8xi64>
+      rank.call "constant" %0 = {values = dense<…> : tensor<4x8xi64>, id = "picked"} : !rank.buffer<4x8xi64>
+    ```
+    A value that backward would have found in a record is kept likewise, and the record is gone, in all of its slots.
+
+    What it costs: the bytes of @constants are there all of the step, where a temporary takes its bytes only between the
+    call and its last reader. Every byte kept saves as much as any other, a write (and of a table its reading) in each
+    function that has it; so there is one decision for all, the policy `keep_constants`, and @constants is a line
+    of the account. Results of at most a cache line stay where they are: to read them from elsewhere takes a line, as
+    writing them does. What a kernel makes in passing (a number, the place of an element; hyc-form-clusters) is no buffer
+    and nothing to keep.
+  }];
+  let statistics = [
+    Statistic<"kept", "kept", "tensors that are kept for the run">,
+    Statistic<"moved", "moved", "calls that functions of a step make no more">,
+  ];
   let dependentDialects = ["::hyc::rank::RankDialect"];
 }
 
