@@ -1,6 +1,7 @@
 // Kernels by the roofline, exchanges by what a ring sends, moves by the memories between which they go.
 #include "FunctionCosts.h"
 
+#include "dialects/Dist/ExchangeKinds.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/TimedCalls.h"
@@ -193,19 +194,11 @@ double FunctionCosts::hostSeconds(Operation *call) const {
   return bytes / (rates.host * kBusShareOfKernels);
 }
 
-static Traffic trafficOf(dist::ExchangeKind kind) {
-  switch (kind) {
-  case dist::ExchangeKind::all_reduce:
-    return Traffic::AllReduce;
-  case dist::ExchangeKind::reduce_scatter:
-    return Traffic::ReduceScatter;
-  case dist::ExchangeKind::all_gather:
-  case dist::ExchangeKind::all_to_all: // parts of all others are read, none is summed up
-    return Traffic::AllGather;
-  case dist::ExchangeKind::shift:
-    return Traffic::Transfer;
-  }
-  llvm_unreachable("unknown kind of exchange");
+/// By what is done with parts: they are summed up or put together. What has none goes from one rank to another.
+static Traffic trafficOf(const dist::ExchangeFacts &facts) {
+  if (facts.combines)
+    return facts.takesParts ? Traffic::ReduceScatter : Traffic::AllReduce;
+  return facts.givesParts ? Traffic::AllGather : Traffic::Transfer;
 }
 
 Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
@@ -224,7 +217,7 @@ Event FunctionCosts::costOf(rank::StartOp start, const Rows &rows) const {
   if (account.members > 1) {
     RankGroup group = groupOf(collective.getGroup(), mesh);
     double whole = static_cast<double>(account.bytes);
-    Traffic traffic = trafficOf(start.getExchange());
+    Traffic traffic = trafficOf(dist::factsOf(start.getExchange()));
     event.seconds = rates.exchangeSeconds(group, whole, event.bytes, traffic);
     event.bound =
         event.seconds > 2 * rates.exchangeSeconds(group, whole, 0, traffic) ? TimeBound::Link : TimeBound::Latency;
