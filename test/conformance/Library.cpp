@@ -111,10 +111,12 @@ Libraries::Libraries(std::vector<LoweredTest> &tests) {
       units.emplace_back().source = kTop;
     Unit &unit = units.back();
     std::string name = "program" + std::to_string(i % kTestsPerUnit);
+    bool prepares = programs[i].first.find("runPrepare(") != std::string::npos;
     unit.source += "\nnamespace " + name + " {\n" + programs[i].first + "}\nextern \"C\" void " + name +
                    "_run(std::byte* const* arenas) {\n  static constexpr hycrt::Program kNone = {};\n"
                    "  hycrt::Context ctx(kNone, {}, arenas, nullptr);\n  " +
-                   name + "::runForward(ctx, {0, 0, 0, true});\n}\n";
+                   (prepares ? name + "::runPrepare(ctx);\n  " : "") + name +
+                   "::runForward(ctx, {0, 0, 0, true});\n}\n";
     for (LoweredTest *test : programs[i].second) {
       test->library = static_cast<int>((units.size() - 1) * kTestsPerUnit + i % kTestsPerUnit);
       unit.tests.push_back(test);

@@ -198,7 +198,7 @@ bool Lowering::emit(ModuleOp module) {
   cpp.name = "model"; // of all, so that equal programs are one text
   if (failed(hyc::emitPrograms(module, cpp, files)))
     return false;
-  for (const char *file : {"kernels.h", "kernels.cpp", "stage0.h", "stage0_forward.cpp"})
+  for (const char *file : {"kernels.h", "kernels.cpp", "stage0.h", "stage0_prepare.cpp", "stage0_forward.cpp"})
     test.source += withoutIncludes(files[file]);
   test.addresses = files["addresses.h"];
   return findPlaces(*module.getOps<rank::ProgramOp>().begin());
