@@ -159,6 +159,8 @@ SNIPPETS = {
     "docs/memory-account.md": [
         ("hyc-compile gpt3-175b", Run("quick", before=["make-gpt2 gpt3-175b 96 12288 96"], replace={
             "--grad-accum 192": "--grad-accum 32", "-o out": "-o planned"})),
+        ("hyc-compile model.onnx --keep-constants=false", Run("quick", replace={
+            "…": "--labels labels --micro-batch 1 --plan-only -o planned"})),
         ("hyc-compile gpt2-7b", Shown("a refusal; Driver/device-memory.test has such ones")),
         ("hyc-run out", Run(uses_out=True)),
         ('{"format_version"', Shown("the form of a file; Driver/memory-account.test holds it")),
