@@ -66,6 +66,8 @@ Error hyc::nothingLeft(const CompileOptions &options, const SearchRequest &reque
   std::string batch = std::to_string(request.globalBatch) + " samples a step";
   if (int64_t own = costs.fixedBatch())
     batch += " of a model that takes " + std::to_string(own) + " at once";
+  if (request.globalBatch > kMaxBatch)
+    batch += " into micro-batches and accumulations of at most " + std::to_string(kMaxBatch) + " each,";
   return usageError("--ranks is " + Twine(request.ranks) + ", but no layout of so many ranks " +
                     (failed.empty() ? "divides " : "that can be compiled divides ") + batch + " and " +
                     Twine(costs.countLayers()) + " layers" + (fixed.empty() ? "" : " with " + fixed) + "; " +
