@@ -68,7 +68,7 @@ hycrt::Result<Figure> decode(const std::string& line) {
   return figure;
 }
 
-std::string headOfRows() { return "what          tier     size                      time         a rank\n"; }
+std::string headOfRows() { return "what            tier     size                      time         a rank\n"; }
 
 static std::string rateOf(const Figure& figure) {
   if (figure.measure == Measure::kDeviceMemory) return "";
@@ -83,7 +83,7 @@ std::string toRow(const Figure& figure) {
   const std::string time = isTimed ? withUnit(figure.seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}) : "",
                     rate = rateOf(figure);
   char row[160];
-  std::snprintf(row, sizeof row, "%-12s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
+  std::snprintf(row, sizeof row, "%-14s  %-7s  %-20s  %12s  %13s\n", nameOf(figure.measure), nameOf(figure.tier),
                 sizeOf(figure).c_str(), time.c_str(), rate.c_str());
   return row;
 }

@@ -265,37 +265,30 @@ class BenchRank {
         return context_->status();
       }));
     }
-    HYCRT_RETURN_IF_ERROR(measureGather(tier, ranks, others));
-    HYCRT_RETURN_IF_ERROR(measureScatter(tier, ranks, others));
+    const auto& group = plans_.channels[static_cast<size_t>(plans_.ofGroup[tier == Tier::kHost ? 0 : 1])].members;
+    const int64_t self = std::find(group.begin(), group.end(), environment_.rank) - group.begin();
+    HYCRT_RETURN_IF_ERROR(
+        measureParts(Measure::kAllGather, tier, hycrt::CollectiveKind::kAllGather, [&, this](int row, int64_t each) {
+          return allGatherStart(*context_, row, {kShared, 4 * each * self}, {kShared, 0}, each, hycrt::DType::kF32);
+        }));
+    const hycrt::BufferRef sum{kShared, bench_.sizes().back()};
+    HYCRT_RETURN_IF_ERROR(measureParts(
+        Measure::kReduceScatter, tier, hycrt::CollectiveKind::kReduceScatter, [&, this](int row, int64_t each) {
+          return reduceScatterStart(*context_, row, {kShared, 0}, sum, each, hycrt::DType::kF32);
+        }));
     return measureTransfers(tier);
   }
 
-  Status measureGather(Tier tier, int ranks, double others) {
-    const auto& group = plans_.channels[static_cast<size_t>(plans_.ofGroup[tier == Tier::kHost ? 0 : 1])].members;
-    const int64_t self = std::find(group.begin(), group.end(), environment_.rank) - group.begin();
+  // Of a vector with a part for each rank: `start` gets the row of the exchange and the elements of a part.
+  template <typename Start>
+  Status measureParts(Measure measured, Tier tier, hycrt::CollectiveKind kind, Start start) {
+    const int ranks = bench_.ranksOf(tier), row = bench_.collective(tier, kind);
+    const double others = static_cast<double>(ranks - 1) / ranks;
     for (int64_t size : bench_.sizes()) {
-      const int64_t each = size / 4 / ranks;
+      const int64_t each = size / 4 / ranks, whole = 4 * each * ranks;
       if (each == 0) continue;
-      const double joined = static_cast<double>(4 * each * ranks);
-      HYCRT_RETURN_IF_ERROR(measure(Measure::kAllGather, tier, 4 * each * ranks, others * joined, [&, this] {
-        const int row = bench_.collective(tier, hycrt::CollectiveKind::kAllGather);
-        wait(*context_,
-             allGatherStart(*context_, row, {kShared, 4 * each * self}, {kShared, 0}, each, hycrt::DType::kF32));
-        return context_->status();
-      }));
-    }
-    return {};
-  }
-
-  Status measureScatter(Tier tier, int ranks, double others) {
-    const hycrt::BufferRef sum{kShared, bench_.sizes().back()};
-    for (int64_t size : bench_.sizes()) {
-      const int64_t each = size / 4 / ranks;
-      if (each == 0) continue;
-      const double whole = static_cast<double>(4 * each * ranks);
-      HYCRT_RETURN_IF_ERROR(measure(Measure::kReduceScatter, tier, 4 * each * ranks, others * whole, [&, this] {
-        const int row = bench_.collective(tier, hycrt::CollectiveKind::kReduceScatter);
-        wait(*context_, reduceScatterStart(*context_, row, {kShared, 0}, sum, each, hycrt::DType::kF32));
+      HYCRT_RETURN_IF_ERROR(measure(measured, tier, whole, others * static_cast<double>(whole), [&, this] {
+        wait(*context_, start(row, each));
         return context_->status();
       }));
     }
