@@ -50,7 +50,8 @@ MachineRates ratesOfStage(uint64_t stage, dist::MeshOp mesh, const MachineRates 
 /// waits for it.
 class RankClock {
 public:
-  RankClock(bool hasThread, double dispatch) : hasThread(hasThread), dispatch(dispatch) {}
+  explicit RankClock(const MachineRates &rates)
+      : hasThread(rates.communicationThread), dispatch(rates.dispatch), overlapShare(rates.overlapShare) {}
 
   double now = 0, linkFree = 0;
   StageTime time;
@@ -106,11 +107,21 @@ private:
   /// A device that waits to be told what is next counts as computing: more of a kernel's time would change nothing.
   void compute(const Event &one) {
     start(one);
-    double end = ready() + one.seconds;
+    double begin = ready(), lost = lostToExchange(begin, one.seconds);
     ++time.kernels;
     time.launching += one.bound == TimeBound::Launch ? one.seconds : 0;
-    time.computation += end - now;
-    now = end;
+    time.computation += begin + one.seconds - now;
+    time.exposed += lost;
+    now = begin + one.seconds + lost;
+  }
+
+  /// How much longer a kernel takes because an exchange goes on beside it.
+  double lostToExchange(double begin, double seconds) const {
+    double beside = linkFree - begin;
+    if (beside <= 0 || overlapShare == 1)
+      return 0;
+    double done = beside * overlapShare;
+    return done < seconds ? beside - done : seconds / overlapShare - seconds;
   }
 
   /// Begins when what goes the same way is over, `free`, and is slower where something is coming the other way then:
@@ -121,7 +132,7 @@ private:
   }
 
   bool hasThread;
-  double dispatch;
+  double dispatch, overlapShare;
   double dispatched = 0; ///< when the thread has started the last of what there was so far
   double diskFree = 0;
   double fetchesFree = 0, evictionsFree = 0; ///< a bus carries both ways at once
@@ -143,7 +154,7 @@ public:
   StageClock(rank::ProgramOp program, dist::ScheduleOp schedule, dist::MeshOp mesh, const MachineRates &rates,
              std::map<MeetingKey, Meeting> &meetings)
       : schedule(schedule), mesh(mesh), rates(ratesOfStage(schedule.getStage(), mesh, rates)), meetings(meetings),
-        clock(rates.communicationThread, rates.dispatch) {
+        clock(rates) {
     SymbolTable symbols(program);
     FunctionCosts costs(program, symbols, this->rates);
     for (const std::string &name : program.getFunctionNames())
@@ -283,7 +294,7 @@ private:
 
 /// Others are always there.
 static StageTime runAlone(ArrayRef<Event> events, const MachineRates &rates) {
-  RankClock clock(rates.communicationThread, rates.dispatch);
+  RankClock clock(rates);
   clock.beginFunction(events.size());
   for (auto [index, one] : llvm::enumerate(events)) {
     if (one.kind == Event::Kind::Wait)

@@ -313,8 +313,10 @@ private:
     return seconds;
   }
 
-  /// What is left of an exchange that goes on while there is work.
-  static double hidden(double seconds, double work) { return std::max(0.0, seconds - work); }
+  /// What an exchange takes that goes on while there is work, which it slows down.
+  double hidden(double seconds, double work) const {
+    return std::max(seconds - work, (1 - rates.overlapShare) * seconds);
+  }
 
   double afterMicroBatches(const StageCost &stage) const {
     double seconds = 0;

@@ -35,6 +35,8 @@ static constexpr MachineKey kKeys[] = {
     {"launch", &MachineRates::launch, 0, kMostSeconds, "seconds that no kernel is done in"},
     {"dispatch", &MachineRates::dispatch, 0, kMostSeconds,
      "seconds of the host for each kernel and exchange that it starts, ahead of the device"},
+    {"overlap_share", &MachineRates::overlapShare, 0, 1,
+     "of their rate, what kernels keep while an exchange goes on beside them"},
     {"device_memory", &MachineRates::deviceMemory, 1, kMostRate, "bytes of a device; 0 where nothing tells"},
 };
 

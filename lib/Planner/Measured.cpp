@@ -37,7 +37,7 @@ struct RankSpeed {
 struct Profile {
   Ratio products, memory, exchanges;
   std::map<int64_t, RankSpeed> ranks;
-  bool hidesExchanges = false;
+  bool hidesExchanges = false, isOnDevice = false;
 };
 } // namespace
 
@@ -101,6 +101,8 @@ static Error readProfile(const JsonObjectReader &root, const MachineRates &rates
                                     "; give the same --machine");
   if (Error error = root.read("communication_thread", profile.hidesExchanges))
     return error;
+  if (Error error = root.read("device", profile.isOnDevice))
+    return error;
   Error stages = root.readObjects("stages", [&](const JsonObjectReader &stage) -> Error {
     if (Error error = stage.readObjects("ops", [&](const JsonObjectReader &op) { return readOp(op, profile); }))
       return error;
@@ -161,6 +163,8 @@ Expected<MachineRates> hyc::takeMeasured(const std::string &path, MachineRates r
     rates.link *= links;
     for (MachineTier &tier : rates.tiers)
       tier.scaleRates(links);
+    if (!profile.isOnDevice)
+      rates.overlapShare = 0;
   }
   if (rates.kinds.empty())
     rates.kinds = kindsOf(profile, rates);

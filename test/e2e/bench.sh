@@ -7,8 +7,8 @@ set -euo pipefail
 bin=$1/bin models=$2 folder=$3
 rm -rf "$folder" && mkdir -p "$folder"
 "$bin/hyc-bench" --ranks 2 --threads 1 --mib 1 --seconds 0.005 --nvme-path "$folder" --name here -o "$folder/machine.json" >"$folder/table"
-for row in 'product f32 .* flop/s' 'product bf16' 'product f32 .* rows, cold' 'attention' 'memory' 'host copy' 'all_reduce +host +8 bytes' 'all_reduce +host +1 MiB' \
-  'all_gather +host +1 MiB' 'reduce_scatter +host +1 MiB' 'send/receive +host +1 MiB' 'disk write +4 MiB' 'disk read +4 MiB'; do
+for row in 'product f32 .* flop/s' 'product bf16' 'product f32 .* rows, cold' 'product f32 .* rows, in turns' 'attention' 'memory' 'host copy' 'all_reduce +host +8 bytes' 'all_reduce +host +1 MiB' \
+  'all_gather +host +1 MiB' 'reduce_scatter +host +1 MiB' 'send/receive +host +1 MiB' 'beside +host +1 MiB .* %' 'disk write +4 MiB' 'disk read +4 MiB'; do
   grep -qE "^${row/ flop/.flop}" "$folder/table" || { echo "the table has no row '$row':"; cat "$folder/table"; exit 1; }
 done
 python3 - "$folder/machine.json" <<'CHECK'
@@ -17,6 +17,7 @@ machine = json.load(open(sys.argv[1]))
 for key in ("products", "narrow_products", "memory", "host", "disk"):
     assert machine[key] > 0, key
 assert 0 < machine["attention_share"] <= 1
+assert 0 <= machine["overlap_share"] <= 1
 assert machine.get("product_memory", 1) > 0  # left out where it is noise
 assert machine["name"] == "here"
 (tier,) = machine["tiers"]

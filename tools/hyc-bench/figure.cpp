@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kMeasures[] = {"all_reduce", "all_gather", "send/receive", "product f32", "product bf16",
                                      "memory",     "host copy",  "disk write",   "disk read",   "product fp8",
-                                     "attention",  "launch",     "GPU memory",   "product f32", "reduce_scatter"};
+                                     "attention",  "launch",     "GPU memory",   "product f32", "reduce_scatter",
+                                     "beside",     "product f32"};
 constexpr const char* kTiers[] = {"", "host", "cluster"};
 
 std::string withUnit(double value, std::initializer_list<std::pair<double, const char*>> units) {
@@ -28,6 +29,7 @@ std::string sizeOf(const Figure& figure) {
   const double size = static_cast<double>(figure.size);
   if (figure.measure == Measure::kLaunch) return "";
   if (figure.measure == Measure::kThinProduct) return std::to_string(kThinRows) + " rows, cold";
+  if (figure.measure == Measure::kCachedProduct) return std::to_string(kCachedEdge) + " rows, in turns";
   if (figure.measure == Measure::kAttention) return withUnit(size, {{1e9, "Gflop"}, {1, "flop"}});
   if (isProduct(figure.measure)) {
     const double edge = std::cbrt(size / 2);
@@ -59,22 +61,31 @@ hycrt::Result<Figure> decode(const std::string& line) {
   Figure figure{};
   const int found = std::sscanf(line.c_str() + 1, "%d %d %" SCNd64 " %lg %lg", &measure, &tier, &figure.size,
                                 &figure.seconds, &figure.rate);
-  const bool isWhole = found == 5 && measure >= 0 && measure < static_cast<int>(std::size(kMeasures)) && tier >= 0 &&
-                       tier < static_cast<int>(std::size(kTiers)) && figure.size > 0 && figure.seconds > 0 &&
-                       std::isfinite(figure.seconds) && figure.rate > 0 && std::isfinite(figure.rate);
+  const auto isPositive = [](double value) { return value > 0 && std::isfinite(value); };
+  bool isWhole = found == 5 && measure >= 0 && measure < static_cast<int>(std::size(kMeasures)) && tier >= 0 &&
+                 tier < static_cast<int>(std::size(kTiers)) && figure.size > 0 && isPositive(figure.seconds);
+  if (isWhole) {
+    figure.measure = static_cast<Measure>(measure);
+    figure.tier = static_cast<Tier>(tier);
+    const bool isPart = figure.measure == Measure::kOverlap;
+    isWhole = isPart ? figure.rate >= 0 && figure.rate <= 1 : isPositive(figure.rate);
+  }
   if (!isWhole) return hycrt::internalError("a rank has told a figure that is none: '" + line.substr(1) + "'");
-  figure.measure = static_cast<Measure>(measure);
-  figure.tier = static_cast<Tier>(tier);
   return figure;
 }
 
 std::string headOfRows() { return "what            tier     size                      time         a rank\n"; }
 
+static bool countsOperations(Measure measure) {
+  return isProduct(measure) || measure == Measure::kAttention || measure == Measure::kThinProduct ||
+         measure == Measure::kCachedProduct;
+}
+
 static std::string rateOf(const Figure& figure) {
   if (figure.measure == Measure::kDeviceMemory) return "";
+  if (figure.measure == Measure::kOverlap) return withUnit(100 * figure.rate, {{1, "%"}});
   if (figure.measure == Measure::kLaunch) return withUnit(figure.rate, {{1e3, "k/s"}, {1, "/s"}});
-  if (isProduct(figure.measure) || figure.measure == Measure::kAttention || figure.measure == Measure::kThinProduct)
-    return withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}});
+  if (countsOperations(figure.measure)) return withUnit(figure.rate, {{1e12, "Tflop/s"}, {1e9, "Gflop/s"}});
   return withUnit(figure.rate, {{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}});
 }
 

@@ -23,15 +23,18 @@ enum class Measure {
   kAttention,  // forward and gradient, causal, f32 on CPUs and bf16 on GPUs; size: operations, those of the half that
                // is looked at
   kLaunch,     // of one kernel after the other; rate: kernels
-  kDeviceMemory,  // size: bytes that the device has
-  kThinProduct,   // f32, of few rows by a large matrix that was used long ago; size: operations
-  kReduceScatter  // size: bytes of the vector that is summed up
+  kDeviceMemory,   // size: bytes that the device has
+  kThinProduct,    // f32, of few rows by a large matrix that was used long ago; size: operations
+  kReduceScatter,  // size: bytes of the vector that is summed up
+  kOverlap,        // size: bytes of the all_reduce beside which products go on; rate: part of theirs that they keep
+  kCachedProduct   // as the thin one, and measured in turns with it, of matrices that are in a cache
 };
 bool isProduct(Measure measure);  // of matrices as long as wide
 
-// Of a thin product, which has as many operations as one of matrices of 512 x 512.
-inline constexpr int64_t kThinRows = 64, kThinInner = 1024, kThinColumns = 2048;
+// Of a thin product, which has as many operations as one of matrices of kCachedEdge x kCachedEdge.
+inline constexpr int64_t kThinRows = 64, kThinInner = 1024, kThinColumns = 2048, kCachedEdge = 512;
 inline constexpr int64_t kThinOperations = 2 * kThinRows * kThinInner * kThinColumns;
+static_assert(kThinOperations == 2 * kCachedEdge * kCachedEdge * kCachedEdge);
 inline constexpr int64_t kThinBytes =
     4 * (kThinRows * kThinInner + kThinInner * kThinColumns + kThinRows * kThinColumns);
 

@@ -23,7 +23,7 @@ Json rounded(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);
   const double few = std::strtod(text, nullptr);
-  if (few < 1 || few > 1e17 || few != std::floor(few)) return few;
+  if (few < 0 || few > 1e17 || few != std::floor(few)) return few;
   return static_cast<int64_t>(few);
 }
 
@@ -78,13 +78,10 @@ std::string today() {
 
 // Bytes a second: of what a thin product takes longer than one of as many operations whose matrices are in a cache.
 // Nothing where that is noise.
-double productMemory(const std::vector<Figure>& products, const std::vector<Figure>& thin) {
-  for (const Figure& square : products) {
-    if (thin.empty() || square.size != kThinOperations) continue;
-    const double longer = thin[0].seconds - square.seconds;
-    if (longer > 0.05 * square.seconds) return static_cast<double>(kThinBytes) / longer;
-  }
-  return 0;
+double productMemory(const std::vector<Figure>& thin, const std::vector<Figure>& cached) {
+  if (thin.empty() || cached.empty()) return 0;
+  const double longer = thin[0].seconds - cached[0].seconds;
+  return longer > 0.05 * cached[0].seconds ? static_cast<double>(kThinBytes) / longer : 0;
 }
 
 // How the figures came about, for people.
@@ -98,7 +95,8 @@ void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* fi
   }
   sources.push_back("attention_share: forward and gradient, f32, of heads of 64 in sequences of 256");
   sources.push_back("product_memory: what a product of " + std::to_string(kThinRows) +
-                    " rows takes longer than one of as many operations in a cache");
+                    " rows takes longer than one of as many operations in a cache, in turns");
+  sources.push_back("overlap_share: products beside an all_reduce of the largest size");
   sources.push_back(
       "tiers: rates of all_reduce, gather_rates of all_gather, scatter_rates of reduce_scatter, transfer_rates of "
       "send/receive, of f32, as busbw; latency: of all_reduce of 8 bytes");
@@ -136,7 +134,7 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   for (const Figure& shape : of(figures, Measure::kAttention)) attention = mean(attention, shape.rate);
   const double wide = best(products);
   if (attention > 0 && wide > 0) set("attention_share", std::min(1.0, attention / wide));
-  set("product_memory", productMemory(products, of(figures, Measure::kThinProduct)));
+  set("product_memory", productMemory(of(figures, Measure::kThinProduct), of(figures, Measure::kCachedProduct)));
   for (const Figure& product : products) {
     file["product_share"].push_back(
         {{"operations", product.size}, {"share", rounded(std::max(1e-3, product.rate / best(products)))}});
@@ -149,6 +147,9 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   add(Tier::kHost, bench.ranksHere);
   add(Tier::kCluster, bench.ranksHere * bench.hosts);
   if (!tiers.empty()) file["tiers"] = tiers;
+  for (Tier tier : {Tier::kHost, Tier::kCluster}) {
+    for (const Figure& beside : of(figures, Measure::kOverlap, tier)) file["overlap_share"] = rounded(beside.rate);
+  }
   addSources(bench, figures, &file);
   return file.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -65,9 +65,10 @@ std::string describeCpu() {
 
 class BenchRank {
  public:
-  BenchRank(const BenchOptions& options, const hycrt::Environment& environment)
+  BenchRank(const BenchOptions& options, const hycrt::Environment& environment, int threads)
       : options_(options),
         environment_(environment),
+        ownThread_(hycrt::hasCommunicationThread(hycrt::RunOptions(), threads, environment)),
         bytes_(options.mib << 20),
         bench_(environment.rank, environment.hosts, environment.ranksHere, sizesUpTo(bytes_),
                options.nvmePath.empty() ? 0 : kFilePieces * bytes_),
@@ -104,12 +105,19 @@ class BenchRank {
     Result<std::unique_ptr<hycrt::Transport>> transport = (*kind)->connect(setup, *memory_);
     if (!transport.ok()) return transport.status();
     Result<std::unique_ptr<hycrt::HostExchanger>> exchanger =
-        hycrt::HostExchanger::create(setup, memory_->arenas(), std::move(*transport));
+        hycrt::HostExchanger::create(setup, memory_->arenas(), std::move(*transport), exchangerOptions());
     if (!exchanger.ok()) return exchanger.status();
     exchanger_ = std::move(*exchanger);
     context_ = std::make_unique<hycrt::Context>(program_, hycrt::coordinatesOf(program_.mesh, environment_.rank),
                                                 memory_->arenas(), exchanger_.get(), file_.get());
     return {};
+  }
+
+  // Exchanges go on beside computation as they do in a training of such ranks.
+  hycrt::HostExchangerOptions exchangerOptions() const {
+    hycrt::HostExchangerOptions options;
+    options.ownThread = ownThread_;
+    return options;
   }
 
   // Ranks that were told otherwise would wait for one another in vain.
@@ -130,6 +138,7 @@ class BenchRank {
     HYCRT_RETURN_IF_ERROR(measureAttention());
     HYCRT_RETURN_IF_ERROR(measureMemory());
     for (Tier tier : {Tier::kHost, Tier::kCluster}) HYCRT_RETURN_IF_ERROR(measureTier(tier));
+    HYCRT_RETURN_IF_ERROR(measureOverlap(bench_.ranksOf(Tier::kCluster) > 1 ? Tier::kCluster : Tier::kHost));
     return options_.nvmePath.empty() ? Status() : measureDisk();
   }
 
@@ -138,24 +147,49 @@ class BenchRank {
   // What one round takes the slowest rank, all of them at it together: the median of a few blocks of rounds. Rank 0's
   // word is not needed for how many rounds there are, since every rank hears what each has taken.
   Result<double> secondsOf(const Work& work) {
+    Result<std::vector<double>> seconds = secondsInTurns({work});
+    if (!seconds.ok()) return seconds.status();
+    return seconds->front();
+  }
+
+  // The same of several things that are compared: a block of each in turns, so that what else goes on meanwhile slows
+  // all of them down.
+  Result<std::vector<double>> secondsInTurns(const std::vector<Work>& works) {
+    std::vector<int> rounds;
+    for (const Work& work : works) {
+      const Result<int> enough = roundsOf(work);
+      if (!enough.ok()) return enough.status();
+      rounds.push_back(*enough);
+    }
+    std::vector<std::vector<double>> blocks(works.size());
+    for (int block = 0; block < kBlocks; ++block) {
+      for (size_t i = 0; i < works.size(); ++i) {
+        const Result<double> seconds = slowest(rounds[i], works[i]);
+        if (!seconds.ok()) return seconds.status();
+        blocks[i].push_back(*seconds);
+      }
+    }
+    std::vector<double> medians;
+    for (std::vector<double>& each : blocks) {
+      std::sort(each.begin(), each.end());
+      medians.push_back(each[kBlocks / 2]);
+    }
+    return medians;
+  }
+
+  // How many make a block.
+  Result<int> roundsOf(const Work& work) {
     HYCRT_RETURN_IF_ERROR(work());  // pages are touched, threads woken
     // A first round that something else held up must not be taken for how long one lasts.
     const double enough = options_.seconds / kBlocks;
     double rounds = 1;
     while (rounds < kMostRounds) {
       Result<double> once = slowest(static_cast<int>(rounds), work);
-      if (!once.ok()) return once;
+      if (!once.ok()) return once.status();
       if (*once * rounds >= enough / 2) break;
       rounds = std::min(kMostRounds, std::max(2 * rounds, std::floor(enough / std::max(*once, kShortest))));
     }
-    std::vector<double> blocks;
-    for (int block = 0; block < kBlocks; ++block) {
-      Result<double> seconds = slowest(static_cast<int>(rounds), work);
-      if (!seconds.ok()) return seconds;
-      blocks.push_back(*seconds);
-    }
-    std::sort(blocks.begin(), blocks.end());
-    return blocks[kBlocks / 2];
+    return static_cast<int>(rounds);
   }
 
   Result<double> slowest(int rounds, const Work& work) {
@@ -174,10 +208,14 @@ class BenchRank {
     const Result<double> seconds = secondsOf(work);
     if (!seconds.ok()) return seconds.status();
     lastSeconds_ = *seconds;
-    if (environment_.rank != 0) return {};
-    std::printf("%s\n", encode({what, tier, size, *seconds, amount / *seconds}).c_str());
-    std::fflush(stdout);
+    tell({what, tier, size, *seconds, amount / *seconds});
     return {};
+  }
+
+  void tell(const Figure& figure) const {
+    if (environment_.rank != 0) return;
+    std::printf("%s\n", encode(figure).c_str());
+    std::fflush(stdout);
   }
 
   template <typename T>
@@ -202,21 +240,51 @@ class BenchRank {
     return {};
   }
 
+  // Matrices that stay in a cache.
+  class CachedProduct {
+   public:
+    CachedProduct()
+        : a_(kCachedEdge * kCachedEdge, 0.5f),
+          b_(kCachedEdge * kCachedEdge, 0.25f),
+          c_(kCachedEdge * kCachedEdge, 0.0f) {
+      product_.m = product_.n = product_.k = kCachedEdge;
+    }
+    void compute() {
+      hyc::kernels::gemm(product_, a_.data(), b_.data(), static_cast<const float*>(nullptr), c_.data());
+    }
+
+   private:
+    std::vector<float> a_, b_, c_;
+    hyc::kernels::GemmDesc product_;
+  };
+
   // What a layer of a small micro-batch does: by one of so many weights in turn that none is in a cache when it is
-  // wanted again.
+  // wanted again. In turns with a product of as many operations, with which it is compared.
   Status measureThinProduct() {
-    if (lastSeconds_ == 0) return {};
     const int64_t weights = std::max<int64_t>(2, bytes_ / (4 * kThinInner * kThinColumns));
     std::vector<float> a(kThinRows * kThinInner, 0.5f), c(kThinRows * kThinColumns, 0.0f),
         b(static_cast<size_t>(weights * kThinInner * kThinColumns), 0.25f);
     hyc::kernels::GemmDesc product;
     product.m = kThinRows, product.k = kThinInner, product.n = kThinColumns;
     int64_t turn = 0;
-    return measure(Measure::kThinProduct, Tier::kNone, kThinOperations, static_cast<double>(kThinOperations), [&] {
-      const float* const weight = b.data() + (turn++ % weights) * kThinInner * kThinColumns;
-      hyc::kernels::gemm(product, a.data(), weight, static_cast<const float*>(nullptr), c.data());
-      return Status();
-    });
+    CachedProduct cached;
+    const Work works[] = {[&] {
+                            const float* const weight = b.data() + (turn++ % weights) * kThinInner * kThinColumns;
+                            hyc::kernels::gemm(product, a.data(), weight, static_cast<const float*>(nullptr), c.data());
+                            return Status();
+                          },
+                          [&] {
+                            cached.compute();
+                            return Status();
+                          }};
+    const Result<std::vector<double>> seconds = secondsInTurns({std::begin(works), std::end(works)});
+    if (!seconds.ok()) return seconds.status();
+    const Measure measures[] = {Measure::kThinProduct, Measure::kCachedProduct};
+    for (size_t i = 0; i < std::size(works); ++i) {
+      const double each = (*seconds)[i];
+      tell({measures[i], Tier::kNone, kThinOperations, each, static_cast<double>(kThinOperations) / each});
+    }
+    return {};
   }
 
   // Two products forward and five backward, each over half of the scores.
@@ -295,6 +363,44 @@ class BenchRank {
     return {};
   }
 
+  // Products beside a large sum, which goes on for at most half of their time: what they take longer by then is what
+  // the sum has cost them.
+  Status measureOverlap(Tier tier) {
+    if (bench_.ranksOf(tier) < 2) return {};
+    const int64_t size = bench_.sizes().back();
+    const int row = bench_.collective(tier, hycrt::CollectiveKind::kAllReduce);
+    const auto start = [&, this] { return allReduceStart(*context_, row, {kShared, 0}, size / 4, hycrt::DType::kF32); };
+    const Work sum = [&, this] {
+      wait(*context_, start());
+      return context_->status();
+    };
+    CachedProduct cached;
+    const Result<std::vector<double>> alone = secondsInTurns({sum, [&] {
+                                                                cached.compute();
+                                                                return Status();
+                                                              }});
+    if (!alone.ok()) return alone.status();
+    const int count = static_cast<int>(std::ceil(2 * (*alone)[0] / (*alone)[1]));
+    const auto compute = [&] {
+      for (int i = 0; i < count; ++i) cached.compute();
+    };
+    const Result<std::vector<double>> seconds = secondsInTurns({sum,
+                                                                [&] {
+                                                                  compute();
+                                                                  return Status();
+                                                                },
+                                                                [&, this] {
+                                                                  const hycrt::Ticket ticket = start();
+                                                                  compute();
+                                                                  wait(*context_, ticket);
+                                                                  return context_->status();
+                                                                }});
+    if (!seconds.ok()) return seconds.status();
+    const double exchange = (*seconds)[0], products = (*seconds)[1], both = (*seconds)[2];
+    tell({Measure::kOverlap, tier, size, both, std::clamp(1 - (both - products) / exchange, 0.0, 1.0)});
+    return {};
+  }
+
   // The ranks that neither send nor receive come to the measuring, and do nothing in it.
   Status measureTransfers(Tier tier) {
     if (!bench_.hasTransfers(tier)) return {};
@@ -332,6 +438,7 @@ class BenchRank {
 
   const BenchOptions& options_;
   const hycrt::Environment& environment_;
+  const bool ownThread_;
   const int64_t bytes_;
   const BenchProgram bench_;
   const hycrt::Program& program_;
@@ -361,7 +468,7 @@ Status runRank(const BenchOptions& options) {
   HYCRT_RETURN_IF_ERROR(hycrt::startTeam(
       threads, [](const Status& status) { std::fprintf(stderr, "error: %s\n", status.message().c_str()); }));
   if (environment->rank == 0) std::printf("%c%d %s\n", kAboutMark, threads, describeCpu().c_str());
-  return BenchRank(options, *environment).run();
+  return BenchRank(options, *environment, threads).run();
 }
 
 }  // namespace hycbench

@@ -96,6 +96,7 @@ struct MachineRates {
   double disk = 1e9;            ///< bytes read or written
   double launch = 0;            ///< seconds that no kernel is done in
   double dispatch = 0;          ///< seconds of the thread that starts kernels and exchanges, for each of them
+  double overlapShare = 1;      ///< of their rate, what kernels keep while an exchange goes on beside them
   bool communicationThread = true;
 
   std::vector<SizedValue> productShare; ///< of the rate of products, by the operations of one; empty: all of it

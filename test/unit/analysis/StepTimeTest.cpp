@@ -235,6 +235,28 @@ TEST_F(StepTimeTest, ADeviceWaitsForTheThreadThatStartsItsKernels) {
   }
 }
 
+/// An exchange of 3 seconds beside a kernel, and one of a second after both.
+TEST_F(StepTimeTest, KernelsAreSlowerBesideAnExchange) {
+  MachineRates rates = unitRates();
+  rates.link = 8;
+  rates.latency = 1;
+  auto hold = [&](int kernelSeconds, double share, double seconds, double exposed) {
+    SCOPED_TRACE(std::to_string(kernelSeconds) + " s, " + std::to_string(share));
+    rates.overlapShare = share;
+    auto module = parse(withExchange(kernel(kernelSeconds)));
+    ASSERT_TRUE(module);
+    std::optional<StepTime> time = estimateStep(*module, rates);
+    ASSERT_TRUE(time);
+    EXPECT_DOUBLE_EQ(time->seconds(), seconds);
+    EXPECT_DOUBLE_EQ(time->stages[0].exposed, exposed);
+  };
+  hold(5, 1, 6, 0);
+  hold(5, 0.5, 7.5, 1.5);    // half of the three seconds is lost
+  hold(1, 0.5, 4, 2);        // is done after two of them
+  hold(1, 0.25, 4.25, 2.25); // a quarter of a second is left when the exchange ends
+  hold(5, 0, 9, 3);          // as without a thread
+}
+
 TEST_F(StepTimeTest, WithoutAThreadItIsMadeWhenItIsAwaited) {
   MachineRates rates = unitRates();
   rates.link = 8;

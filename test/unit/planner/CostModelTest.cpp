@@ -121,6 +121,21 @@ TEST_F(CostModelTest, DataParallelismInEveryZeroStage) {
   }
 }
 
+/// From exchanges that cost kernels nothing to such that kernels stand still for.
+TEST_F(CostModelTest, ExchangesThatSlowKernelsDown) {
+  for (double share : {0.8, 0.4, 0.0})
+    for (int64_t stage : {1, 2, 3}) {
+      SCOPED_TRACE(std::to_string(share) + ", ZeRO " + std::to_string(stage));
+      rates.overlapShare = share;
+      costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+      ASSERT_TRUE(costs);
+      Layout layout;
+      layout.dp = 8;
+      layout.zero = stage;
+      hold(layout, 0.06, 0.1);
+    }
+}
+
 /// A kernel for each parameter takes no less for a part of it where launching decides.
 TEST_F(CostModelTest, LaunchesOfUpdatesAreNotDivided) {
   rates.launch = 1e-4;
