@@ -144,8 +144,8 @@ static constexpr SettingRow kSettings[] = {
 
     // The batch
     flag<&P::globalBatch>(kBatch, "global-batch", "N", "Samples of one step over all ranks; grad-accum follows, or the micro-batch where --grad-accum is given").within(1, 1e12).counting("samples").byDefault("micro-batch × grad-accum × dp").config("train_batch_size"),
-    flag<&P::microBatch>(kBatch, "micro-batch", "N", "Samples of one micro-batch on one rank").within(1, kMaxBatch).counting("samples").byDefault("1, or what the model fixes").config("train_micro_batch_size_per_gpu"),
-    flag<&P::gradAccum>(kBatch, "grad-accum", "N", "Micro-batches of one step, which fill the pipeline").within(1, kMaxBatch).counting("micro-batches").config("gradient_accumulation_steps"),
+    flag<&P::microBatch>(kBatch, "micro-batch", "N", "Samples of one micro-batch on one rank").within(1, kMaxBatch).counting("samples").byDefault("1, or what the model fixes").planOr("micro_batch", "").omitted().config("train_micro_batch_size_per_gpu"),
+    flag<&P::gradAccum>(kBatch, "grad-accum", "N", "Micro-batches of one step, which fill the pipeline").within(1, kMaxBatch).counting("micro-batches").planOr("grad_accum", "").omitted().config("gradient_accumulation_steps"),
 
     // Types
     flag<&P::precision>(kPrecision, "precision", "TYPE", "What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is experimental: bf16, but products with parameters in 8 bits under delayed scaling").oneOf("f32|bf16|fp16|fp8").planOr("precision", "").omitted().config("fp16.enabled bf16.enabled"),

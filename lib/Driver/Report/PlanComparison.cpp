@@ -61,12 +61,17 @@ static std::string describeRule(const std::vector<JsonValue::Member> &members) {
   return text;
 }
 
+static std::string describeSetting(const SettingRow &row, SettingRef setting) {
+  bool isLeftOpen = originOf(setting) == Origin::Default && !row.shownDefault.empty();
+  return isLeftOpen ? row.shownDefault.str() : print(valueOf(setting));
+}
+
 /// Settings as their flags, with what each plan means where its file says nothing; then cuts and rules.
 static Decisions decisionsOf(Plan &plan, const JsonValue &file) {
   Decisions decisions;
   for (const SettingRow &row : getSettings())
     if (row.ofPlan && !row.planKey.empty() && !row.flag.empty())
-      decisions["--" + row.flag.str()] = print(valueOf(row.ofPlan(plan)));
+      decisions["--" + row.flag.str()] = describeSetting(row, row.ofPlan(plan));
   for (const JsonValue::Member &member : *file.getObject()) {
     const auto *elements = member.value.getArray();
     std::string words;
