@@ -156,7 +156,7 @@ static Error readObject(const JsonObjectReader &root, StringRef object, const st
   return readSettings(*reader, object, path, plan);
 }
 
-/// Rules that give `property` ("sharding").
+/// Rules that give `property` ("sharding"); or of parameters' states alone, whose sharding is then hyc's to choose.
 static Error readRules(const JsonObjectReader &root, StringRef key, StringRef property, std::vector<PlanRule> &rules) {
   return root.readObjects(key, [&](const JsonObjectReader &rule) -> Error {
     rules.emplace_back();
@@ -164,8 +164,12 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
     if (property == "sharding")
       for (const StateProperty &said : kStateProperties)
         others.push_back(said.key);
-    if (Error error = rule.checkKeys({"match", property}, others))
+    if (!rule.has(property) && !any_of(others, [&](StringRef name) { return rule.has(name); }))
+      return rule.checkKeys({"match", property}, others);
+    others.push_back(property);
+    if (Error error = rule.checkKeys({"match"}, others))
       return error;
+    others.pop_back();
     if (Error error = rule.read("match", rules.back().match))
       return error;
     rules.back().place = rule.placeOf("match");
@@ -177,7 +181,7 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
       if (rule.has(name))
         if (Error error = rule.read(name, rules.back().states[name.str()]))
           return error;
-    return rule.read(property, rules.back().value);
+    return rule.has(property) ? rule.read(property, rules.back().value) : Error::success();
   });
 }
 

@@ -108,7 +108,8 @@ static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<Strin
                         llvm::function_ref<Error(size_t, dist::ShardingAttr, const PlanRule &)> set) {
   for (const PlanRule &rule : rules) {
     dist::ShardingAttr sharding = parseSharding(rule.value, known.context);
-    if (!sharding || !known.splitsOnly(sharding))
+    bool isLeftOpen = rule.value.empty() && !rule.states.empty();
+    if (!isLeftOpen && (!sharding || !known.splitsOnly(sharding)))
       return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has sharding \"" +
                                            shown(rule.value) + "\", expected one list of the axes " + known.listAxes() +
                                            " a dimension, as in \"[{dp}, {}, {tp}]\"");
@@ -210,6 +211,8 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
     names.push_back(param.getSymName());
   SmallVector<ParamStates> states = collectParamStates(module);
   auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
+    if (!sharding)
+      return applyToStates(states[index], rule, known);
     params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
     if (rules.objects.count("zero") || !sharding.getFlat().empty())
       states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
@@ -221,7 +224,7 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
-    if (!sharding.getFlat().empty() || !rule.states.empty())
+    if (!sharding || !sharding.getFlat().empty() || !rule.states.empty())
       return makeError(ExitCode::Data,
                        rule.place + ": \"" + shown(rule.match) + "\" is an input, of which nothing is flat");
     microbatch.setArgAttr(index, dist::kSharding, sharding);
