@@ -175,6 +175,19 @@ TEST(Adapters, OverCodesIn16BitsHaveTheSameLossesInEveryPhase) {
     }
 }
 
+/// What is frozen is there in 16 bits alone, and starts from a file's f32 values.
+TEST(Adapters, WithoutFrozenMastersHaveTheSameLossesInEveryPhase) {
+  for (const char *precision : {"bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    hyc::Plan options = adapted(kLlama, kOfLlama);
+    options.precision = precision;
+    options.frozenMasters = false;
+    const std::vector<double> expected = lossesIn<Interpreter>(hyc::Phase::Train, options, kLlama);
+    EXPECT_EQ(lossesIn<MeshInterpreter>(hyc::Phase::Local, options, kLlama), expected);
+    EXPECT_EQ(lossesIn<RankInterpreter>(hyc::Phase::Rank, options, kLlama), expected);
+  }
+}
+
 TEST(Adapters, HaveTheSameBitsInEveryZeroStage) {
   hyc::Plan options = over(adapted(kLlama, kOfLlama), {"", 1, 1, 4, 0});
   options.gradientReduction = "micro_batch";
