@@ -13,7 +13,8 @@ static StringAttr keyOf(FileAttr file) {
 }
 
 bool hyc::canStartFrom(Type type, Type stored) {
-  return type == stored || (type.isF32() && (stored.isF64() || stored.isF32() || stored.isF16() || stored.isBF16()));
+  const bool isRounded = type.isF32() || type.isF16() || type.isBF16();
+  return type == stored || (isRounded && (stored.isF64() || stored.isF32() || stored.isF16() || stored.isBF16()));
 }
 
 void hyc::setStoredTypes(ModuleOp module, ArrayRef<std::pair<FileAttr, Type>> types) {

@@ -7,10 +7,12 @@
 // RUN: not hyc-opt %s --hyc-choose-quantized=kind=fp4 2>&1 | FileCheck %s --check-prefix=KIND
 // RUN: sed 's/ frozen//' %s | not hyc-opt --hyc-choose-quantized=kind=int8 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: sed 's/x32xf32/x33xf32/g' %s | not hyc-opt --hyc-choose-quantized=kind=nf4 2>&1 | FileCheck %s --check-prefix=ODD
+// RUN: sed 's/x32xf32/x33xf32/g; s/\(@q_proj.weight .* frozen\)$/\1 {shape = array<i64: 32, 33>}/' %s | not hyc-opt --hyc-choose-quantized=kind=nf4 2>&1 | FileCheck %s --check-prefix=VIEW
 
 // KIND: error: --frozen-weights is "fp4", expected int8 or nf4
 // NONE: error: --frozen-weights is "int8", but no linear layer in front of the model's output is frozen; give --lora, --train or --freeze
-// ODD: error: @q_proj.weight has 33 elements along its last dimension, of which --frozen-weights nf4 keeps two a byte; expected an even number, or --frozen-weights int8
+// ODD: error: @q_proj.weight is 4x8x33; --frozen-weights nf4 keeps two elements of the last dimension in a byte, expected an even number of them and found 33; give --frozen-weights int8, or train this weight (--train) instead of freezing it
+// VIEW: error: @q_proj.weight is 32x33 in the model and 4x8x33 where it is computed with; --frozen-weights nf4
 
 // Magnitudes of adapters are lengths of what is computed with.
 // LENGTHS8: hyc.param @q_proj.lora_magnitude_vector : tensor<4x8xf32> from #hyc.of_weight<int8_row_norms of "q_proj.weight" from #hyc.fill<0.000000e+00 : f64>, outputs = 32, inputs = 32, inputs_first = false>

@@ -4,6 +4,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/Adapters.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
+#include "hyc/Interpreter/RankInterpreter.h"
 
 #include <gtest/gtest.h>
 
@@ -135,6 +136,56 @@ std::pair<std::vector<double>, std::map<std::string, std::vector<double>>> train
         values[param.getSymName().str()] = value->toDoubles();
   EXPECT_EQ(losses.size(), static_cast<size_t>(kSteps)) << module.diagnostics();
   return {losses, values};
+}
+
+/// The losses of ten steps in a phase, as one rank.
+template <typename Job> std::vector<double> lossesIn(hyc::Phase last, const hyc::Plan &options, const Model &model) {
+  TrainedModule module(pathOf(model), batchSize(model));
+  bool compiled = static_cast<bool>(module);
+  for (hyc::Phase phase : {hyc::Phase::Model, hyc::Phase::Train, hyc::Phase::Plan, hyc::Phase::Local, hyc::Phase::Rank})
+    compiled = compiled && (phase > last || module.enter(phase, options));
+  EXPECT_TRUE(compiled) << module.diagnostics();
+  llvm::FailureOr<Job> interpreter = Job::create(module.get());
+  std::vector<double> losses;
+  for (int64_t step = 0; compiled && succeeded(interpreter) && step < kSteps; ++step) {
+    NamedTensors batch = batchOf(model, step, batchSize(model));
+    llvm::FailureOr<StepResult> result = llvm::failure();
+    if constexpr (std::is_same_v<Job, Interpreter>)
+      result = runTrainStep(*interpreter, {batch}, kRate);
+    else
+      result = interpreter->runStep(batch, kRate);
+    if (succeeded(result))
+      losses.push_back(result->meanLoss());
+  }
+  EXPECT_EQ(losses.size(), static_cast<size_t>(kSteps)) << module.diagnostics();
+  return losses;
+}
+
+/// Scales have more bits than the weights that they give.
+TEST(Adapters, OverCodesIn16BitsHaveTheSameLossesInEveryPhase) {
+  for (const Model *model : {&kLlama, &kGpt2})
+    for (const char *kind : {"int8", "nf4"}) {
+      SCOPED_TRACE(std::string(model->name) + " " + kind);
+      hyc::Plan options = adapted(*model, model == &kLlama ? kOfLlama : kOfGpt2);
+      options.frozenWeights = std::string(kind);
+      options.precision = "bf16";
+      const std::vector<double> expected = lossesIn<Interpreter>(hyc::Phase::Train, options, *model);
+      EXPECT_EQ(lossesIn<MeshInterpreter>(hyc::Phase::Local, options, *model), expected);
+      EXPECT_EQ(lossesIn<RankInterpreter>(hyc::Phase::Rank, options, *model), expected);
+    }
+}
+
+/// What is frozen is there in 16 bits alone, and starts from a file's f32 values.
+TEST(Adapters, WithoutFrozenMastersHaveTheSameLossesInEveryPhase) {
+  for (const char *precision : {"bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    hyc::Plan options = adapted(kLlama, kOfLlama);
+    options.precision = precision;
+    options.frozenMasters = false;
+    const std::vector<double> expected = lossesIn<Interpreter>(hyc::Phase::Train, options, kLlama);
+    EXPECT_EQ(lossesIn<MeshInterpreter>(hyc::Phase::Local, options, kLlama), expected);
+    EXPECT_EQ(lossesIn<RankInterpreter>(hyc::Phase::Rank, options, kLlama), expected);
+  }
 }
 
 TEST(Adapters, HaveTheSameBitsInEveryZeroStage) {

@@ -65,6 +65,21 @@ TEST_P(RecurrentModel, TrainsAlikeOverMeshes) {
     }
 }
 
+/// The bias of a GRU's state has several contributions, each summed over dp in backward: one is added behind what makes
+/// the next one, and the gradient that both are added to is fetched.
+TEST(Recurrent, TrainsAlikeWithGradientsOnTheHost) {
+  for (int64_t zero : {0, 1, 2, 3}) {
+    SCOPED_TRACE("zero " + std::to_string(zero));
+    hyc::Plan options = optionsOf(kRecurrent);
+    options.dp = options.gradAccum = 2;
+    options.zero = zero;
+    options.gradientReduction = zero >= 2 ? "micro_batch" : "step";
+    options.persistenceThreshold = 0;
+    options.offloadOptimizer = options.offloadParam = options.offloadGradients = "cpu";
+    expectMeshToTrainAlike(kRecurrent, options, oneDevice(kRecurrent), hyc::Phase::Rank);
+  }
+}
+
 /// One product of all steps' inputs a direction, and one of the state for each step but the first, whose state is zero.
 TEST(Recurrent, MultipliesTheInputsOfAllStepsAtOnce) {
   TrainedModule module(pathOf(kRecurrent), 2);

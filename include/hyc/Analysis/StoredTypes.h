@@ -10,7 +10,8 @@
 
 namespace hyc {
 
-/// Which stored types may start a tensor of elements `type`: its own, and any of f64, f32, f16 and bf16 an f32 one.
+/// Which stored types may start a tensor of elements `type`: its own, and any of f64, f32, f16 and bf16 one of f32, f16
+/// or bf16, rounded to f32 first and then to it, as hycrt's convertFloats does.
 bool canStartFrom(mlir::Type type, mlir::Type stored);
 
 /// The types of the values at several places, written at once.

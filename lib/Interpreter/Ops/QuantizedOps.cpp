@@ -2,6 +2,7 @@
 #include "Ops/OpTable.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "kernels/dequantize/reference.h"
+#include <type_traits>
 
 using namespace mlir;
 using namespace hyc;
@@ -23,8 +24,9 @@ static LogicalResult evaluateDequantize(OpCall &call) {
   const int64_t *codes = call.operands[0].data<int64_t>();
   dispatchFloat(result.getKind(), [&](auto zero) {
     using T = decltype(zero);
-    // Scales are f32 whatever the result is.
-    auto scale = [&](unsigned index) { return call.operands[1 + index].converted(result.getKind()); };
+    // Scales keep their f32 values whatever the result is: only a weight is rounded to its type, and once.
+    constexpr ElementKind computed = std::is_same_v<T, double> ? ElementKind::F64 : ElementKind::F32;
+    auto scale = [&](unsigned index) { return call.operands[1 + index].converted(computed); };
     if (op.getKind() == CodeKind::int8)
       reference::dequantizeInt8(desc, codes, scale(0).template data<T>(), result.mutableData<T>());
     else

@@ -151,6 +151,7 @@ static FailureOr<Tensor> readFiles(Operation *op, Attribute init, RankedTensorTy
   if (auto file = dyn_cast<FileAttr>(init)) {
     if (failed(readFile(op, file, type, options, {tensor, 0, type.getNumElements()})))
       return failure();
+    tensor.roundElements(); // what was read is of the stored type
     return tensor;
   }
   int64_t first = 0;
@@ -164,6 +165,7 @@ static FailureOr<Tensor> readFiles(Operation *op, Attribute init, RankedTensorTy
   }
   if (first != type.getNumElements())
     return op->emitError("starts ") << type << " from parts of " << first << " elements", failure();
+  tensor.roundElements();
   return tensor;
 }
 

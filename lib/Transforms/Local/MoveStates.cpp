@@ -13,6 +13,7 @@
 //
 // The surprise: of a state on a disk always all is moved that a rank keeps. Only memory is cut at any element.
 #include "Exchanges.h"
+#include "Moves.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/FlatStates.h"
@@ -335,17 +336,58 @@ static Operation *producerOf(AccumulateOp accumulate) {
   return first;
 }
 
+/// From where on the accumulation needs the state: from its producer, but for what else uses or moves the state between
+/// the two.
+static Operation *needsStateFrom(AccumulateOp accumulate) {
+  Operation *producer = producerOf(accumulate), *place = accumulate;
+  auto isOther = [&](Operation *op) {
+    auto earlier = dyn_cast<AccumulateOp>(op);
+    return local::touchesState(op, accumulate.getTargetAttr()) &&
+           !(earlier && earlier.getTarget() == accumulate.getTarget());
+  };
+  while (place != producer && !isOther(place->getPrevNode()))
+    place = place->getPrevNode();
+  return place;
+}
+
+/// Accumulations into one state that share a copy of it: one of them was delayed behind another's producer, and a fetch
+/// between the two would replace the copy by one that lacks what was added to it.
+struct CopySpan {
+  Operation *first;  ///< that needs the copy
+  AccumulateOp last; ///< after which it is written back
+};
+
+static SmallVector<CopySpan> findCopySpans(ArrayRef<AccumulateOp> accumulations) {
+  SmallVector<CopySpan> spans;
+  llvm::DenseMap<Attribute, size_t> latest; // by state
+  for (AccumulateOp accumulate : accumulations) {
+    Operation *first = needsStateFrom(accumulate);
+    auto [entry, isNew] = latest.try_emplace(accumulate.getTargetAttr(), spans.size());
+    CopySpan *before = isNew ? nullptr : &spans[entry->second];
+    if (before && first->isBeforeInBlock(before->last)) {
+      before->first = first->isBeforeInBlock(before->first) ? first : before->first;
+      before->last = accumulate;
+    } else {
+      entry->second = spans.size();
+      spans.push_back({first, accumulate});
+    }
+  }
+  return spans;
+}
+
 /// A gradient that is kept elsewhere is on the device while it is added to: fetched, added to where it lies, and
 /// written back. So the sum has the bits of one that stays.
 void FunctionMover::moveAccumulations() {
-  for (auto accumulate : llvm::to_vector(func.getBody().front().getOps<AccumulateOp>())) {
+  SmallVector<AccumulateOp> accumulations;
+  llvm::copy_if(func.getBody().front().getOps<AccumulateOp>(), std::back_inserter(accumulations),
+                [&](AccumulateOp accumulate) { return !needsOf(accumulate).front().isOnDevice(); });
+  for (const CopySpan &span : findCopySpans(accumulations)) {
+    Operation *accumulate = span.last;
     Need need = needsOf(accumulate).front();
-    if (need.isOnDevice())
-      continue;
-    builder.setInsertionPoint(producerOf(accumulate));
-    wait(start(Direction::Fetch, dist::kOnDevice, need), accumulate.getLoc());
+    builder.setInsertionPoint(span.first);
+    wait(start(Direction::Fetch, dist::kOnDevice, need), accumulate->getLoc());
     builder.setInsertionPointAfter(accumulate);
-    wait(start(Direction::Evict, dist::kOnDevice, need), accumulate.getLoc());
+    wait(start(Direction::Evict, dist::kOnDevice, need), accumulate->getLoc());
   }
 }
 

@@ -7,9 +7,9 @@
 //
 // The surprise: nothing but the order of starts and waits tells how much memory this takes. A copy is there from its
 // start on, and what is evicted until its wait, which is what placement counts.
+#include "Moves.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
-#include "hyc/Analysis/NamedSymbols.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -21,6 +21,8 @@ namespace hyc {
 
 using namespace mlir;
 using namespace hyc;
+using local::startOfMove;
+using local::touchesState;
 
 namespace {
 
@@ -47,19 +49,8 @@ struct Move {
 /// Moves that one use needs, or that follow one computation.
 using Use = SmallVector<Move, 4>;
 
-/// The start of a move whose end `op` awaits; null where it is no such wait.
-Operation *startOf(Operation *op) {
-  if (auto wait = dyn_cast<dist::WaitMoveOp>(op))
-    return wait.getPending().getDefiningOp();
-  auto wait = dyn_cast<dist::WaitOp>(op);
-  return wait ? wait.getPending().getDefiningOp<dist::CopyStartOp>() : nullptr;
-}
-
-bool isMove(Operation *op) { return isa<dist::FetchStartOp, dist::EvictStartOp, dist::CopyStartOp>(op) || startOf(op); }
-
-/// Whether `op` reads or changes the state, or moves it.
-bool touches(Operation *op, FlatSymbolRefAttr state) {
-  return namesSymbol(op, state) || (isa<dist::WaitMoveOp>(op) && namesSymbol(startOf(op), state));
+bool isMove(Operation *op) {
+  return isa<dist::FetchStartOp, dist::EvictStartOp, dist::CopyStartOp>(op) || startOfMove(op);
 }
 
 class MoveOverlapper {
@@ -97,8 +88,8 @@ private:
         isNext |= !isFree(&op);
         continue;
       }
-      Operation *start = fetches ? startOf(&op) : &op;
-      if (!start || (!fetches && startOf(&op)))
+      Operation *start = fetches ? startOfMove(&op) : &op;
+      if (!start || (!fetches && startOfMove(&op)))
         continue;
       Move move{start, fetches ? &op : *start->getResult(0).user_begin()};
       if (move.isFetch() != fetches || move.isForUpdate() != isForUpdate || streams(move))
@@ -119,7 +110,7 @@ private:
 
   void hoist(const Move &fetch, Operation *before) {
     Operation *source = fetch.state() ? nullptr : fetch.start->getOperand(0).getDefiningOp();
-    auto isInTheWay = [&](Operation *op) { return op == source || (fetch.state() && touches(op, fetch.state())); };
+    auto isInTheWay = [&](Operation *op) { return op == source || (fetch.state() && touchesState(op, fetch.state())); };
     Operation *place = fetch.start;
     while (place != before && place->getPrevNode() && !isInTheWay(place->getPrevNode()))
       place = place->getPrevNode();
@@ -141,7 +132,7 @@ private:
 
   void sink(const Move &evict, Operation *before) {
     auto isInTheWay = [&](Operation *op) {
-      return evict.state() ? touches(op, evict.state()) : llvm::is_contained(evict.wait->getUsers(), op);
+      return evict.state() ? touchesState(op, evict.state()) : llvm::is_contained(evict.wait->getUsers(), op);
     };
     Operation *place = evict.wait->getNextNode();
     while (place != before && place != block.getTerminator() && !isInTheWay(place))

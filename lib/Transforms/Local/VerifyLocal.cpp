@@ -1,7 +1,8 @@
 // Checks the invariant of phase 4.
-#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Transforms/Local/Passes.h"
+#include "llvm/ADT/DenseMap.h"
 #include <map>
 
 namespace hyc {
@@ -50,6 +51,80 @@ LogicalResult verifyPorts(FuncOp from, FuncOp to, StringRef kind) {
   return success();
 }
 
+/// Follows one function's copies of states from move to move.
+class CopyVerifier {
+public:
+  explicit CopyVerifier(const SymbolTable &symbols) : symbols(symbols) {}
+
+  LogicalResult verify(FuncOp func) {
+    for (Operation &op : func.getBody().front())
+      if (failed(verify(&op)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult verify(Operation *op) {
+    if (auto fetch = dyn_cast<dist::FetchStartOp>(op))
+      return verifyFetch(fetch);
+    if (auto evict = dyn_cast<dist::EvictStartOp>(op))
+      return verifyEvict(evict);
+    if (auto accumulate = dyn_cast<AccumulateOp>(op))
+      return verifyChange(op, accumulate.getTargetAttr());
+    if (auto write = dyn_cast<WriteOp>(op))
+      return verifyChange(op, write.getTargetAttr());
+    return success();
+  }
+
+  /// A copy that was changed and is not written back yet would be lost.
+  LogicalResult verifyFetch(dist::FetchStartOp fetch) {
+    Copy &copy = copies[fetch.getStateAttr()];
+    if (copy.change) {
+      InFlightDiagnostic error = fetch.emitOpError("replaces the copy of @")
+                                 << fetch.getState() << " before what was changed of it is written back";
+      error.attachNote(copy.change->getLoc()) << "changed here; expected an evict_start in between";
+      return failure();
+    }
+    copy.fetch = fetch;
+    copy.evict = nullptr;
+    return success();
+  }
+
+  LogicalResult verifyEvict(dist::EvictStartOp evict) {
+    Copy &copy = copies[evict.getStateAttr()];
+    if (!copy.fetch) {
+      InFlightDiagnostic error = evict.emitOpError("evicts @")
+                                 << evict.getState() << ", of which there is no copy; expected a fetch_start before";
+      if (copy.evict)
+        error.attachNote(copy.evict->getLoc()) << "evicted here already";
+      return failure();
+    }
+    copy = {nullptr, nullptr, evict};
+    return success();
+  }
+
+  /// What is added or written is computed on the device, and the state has to be there.
+  LogicalResult verifyChange(Operation *op, FlatSymbolRefAttr state) {
+    Operation *kept = symbols.lookup(state.getAttr());
+    if (!kept || dist::placementOf(kept) == dist::kOnDevice)
+      return success();
+    Copy &copy = copies[state];
+    if (!copy.fetch)
+      return op->emitOpError("changes @") << state.getValue() << ", which is kept on \"" << dist::placementOf(kept)
+                                          << "\"; expected a fetch_start to \"device\" before";
+    copy.change = op;
+    return success();
+  }
+
+  struct Copy {
+    Operation *fetch = nullptr;  ///< that made it; null while there is none
+    Operation *change = nullptr; ///< that it has and the state does not
+    Operation *evict = nullptr;  ///< that ended the last one
+  };
+  const SymbolTable &symbols;
+  llvm::DenseMap<Attribute, Copy> copies;
+};
+
 struct VerifyLocal : hyc::impl::VerifyLocalBase<VerifyLocal> {
   void runOnOperation() override {
     if (failed(verifyModule()))
@@ -87,6 +162,9 @@ private:
            failed(verifyPorts(find(InstructionKind::backward, chunk + 1), backward, dist::kChannel))))
         return failure();
     }
+    for (auto func : module.getOps<FuncOp>())
+      if (failed(CopyVerifier(getAnalysis<SymbolTable>()).verify(func)))
+        return failure();
     return success();
   }
 };

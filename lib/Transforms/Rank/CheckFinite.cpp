@@ -1,7 +1,8 @@
 // Puts a check behind every call that may make a NaN or an infinity.
 //
 // After placement, when addresses are fixed: a check looks at what the call before it wrote and reads nothing else, so
-// no buffer has to live longer for it. An exchange that adds is checked where it is awaited.
+// no buffer has to live longer for it. An exchange that adds is checked where it is awaited, each tensor of a bucket by
+// itself: what lies between them for alignment is nobody's value.
 #include "dialects/Dist/ExchangeKinds.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/Policies.h"
@@ -75,33 +76,66 @@ private:
   void checkExchange(rank::StartOp start) {
     OpBuilder builder(start->getContext());
     builder.setInsertionPointAfter(*start.getTicket().user_begin());
-    if (!start.getFlat())
-      return add(builder, start, start.getDestination() ? start.getDestinations() : start.getSources(),
-                 start.getSources());
-    SmallVector<Value> slices;
+    if (!start.getFlat()) {
+      if (SmallVector<rank::StateOp> states = statesIn(start); states.size() > 1)
+        for (rank::StateOp state : states)
+          checkState(builder, start, state);
+      else
+        add(builder, start, start.getDestination() ? start.getDestinations() : start.getSources(), start.getSources());
+      return;
+    }
+    const bool isBucket = start.getSources().size() > 1;
     for (Value whole : start.getSources()) {
       auto place = whole.getDefiningOp<rank::AtOp>();
       auto type = cast<rank::BufferType>(whole.getType());
       int64_t size = dist::flatShardSize(type.getNumElements(), mesh.getSize(*start.getFlat()));
       auto slice = cast<rank::AtOp>(builder.clone(*place));
       slice.getResult().setType(type.shard(*start.getFlat(), size));
-      slices.push_back(slice);
+      StringAttr id = isBucket ? place->getAttrOfType<StringAttr>("id") : StringAttr();
+      add(builder, start, slice.getResult(), {}, id ? id.getValue() : labelOf(start));
     }
-    add(builder, start, slices, {});
+  }
+
+  /// The states whose places a sum in place covers, in the order of addresses.
+  SmallVector<rank::StateOp> statesIn(rank::StartOp start) {
+    SmallVector<rank::StateOp> states;
+    auto place = start.getSource().getDefiningOp<rank::AtOp>();
+    if (start.getDestination() || !place)
+      return states;
+    const auto begin = static_cast<int64_t>(place.getOffset());
+    const int64_t end = begin + place.getResult().getType().getBytes();
+    for (auto state : program.getOps<rank::StateOp>()) {
+      const int64_t first = state.getOffset() ? static_cast<int64_t>(*state.getOffset()) : -1;
+      if (state.getArenaAttr() == place.getArenaAttr() && first >= begin &&
+          first + state.getBufferType().getBytes() <= end)
+        states.push_back(state);
+    }
+    llvm::sort(states, [](rank::StateOp a, rank::StateOp b) { return *a.getOffset() < *b.getOffset(); });
+    return states;
+  }
+
+  void checkState(OpBuilder &builder, rank::StartOp start, rank::StateOp state) {
+    auto place = rank::AtOp::create(builder, start.getLoc(), state.getBufferType(), state.getArena(),
+                                    static_cast<int64_t>(*state.getOffset()), /*per_slot=*/false);
+    place->setAttr("id", state.getSymNameAttr());
+    add(builder, start, place.getResult(), place.getResult(), state.getSymName());
   }
 
   void add(OpBuilder &builder, Operation *call, ValueRange written, ValueRange read) {
+    add(builder, call, written, read, labelOf(call));
+  }
+
+  void add(OpBuilder &builder, Operation *call, ValueRange written, ValueRange read, StringRef label) {
     SmallVector<Value> outs = llvm::filter_to_vector(written, isFloat), ins = llvm::filter_to_vector(read, isFloat);
     if (outs.empty())
       return;
     OpBuilder tables(*program.getOps<rank::FuncOp>().begin());
     std::string name = "site." + std::to_string(count++);
-    rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(),
-                         labelOf(call));
+    rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(), label);
     Value row = rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
     auto check = rank::CheckOp::create(builder, call->getLoc(), row, outs, ins, mayMakeInfinity(call));
-    if (Attribute id = call->getAttr("id"))
-      check->setAttr("id", id);
+    if (call->hasAttr("id"))
+      check->setAttr("id", builder.getStringAttr(label));
   }
 
   rank::ProgramOp program;

@@ -15,6 +15,14 @@ namespace hyc {
 #include "hyc/Transforms/Train/Passes.h.inc"
 } // namespace hyc
 
+/// "20x4x5"
+static std::string spell(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleave(shape, os, "x");
+  return text;
+}
+
 namespace {
 struct ChooseQuantized : hyc::impl::ChooseQuantizedBase<ChooseQuantized> {
   using ChooseQuantizedBase::ChooseQuantizedBase;
@@ -52,13 +60,20 @@ struct ChooseQuantized : hyc::impl::ChooseQuantizedBase<ChooseQuantized> {
   }
 
 private:
+  /// Bytes are split as weights are, over dimensions of the view that products have of them: both elements of a byte
+  /// have to be of one row of it, whatever the rows of the model's own shape are.
   static LogicalResult checkPairs(LinearLayer &layer, CodeKind codes) {
-    int64_t last = layer.weight.getTensorType().getShape().back();
-    if (codes != CodeKind::nf4 || last % 2 == 0)
+    ArrayRef<int64_t> view = layer.weight.getTensorType().getShape();
+    if (codes != CodeKind::nf4 || view.back() % 2 == 0)
       return success();
-    return layer.weight.emitError("@") << layer.weight.getSymName() << " has " << last
-                                       << " elements along its last dimension, of which --frozen-weights nf4 keeps two "
-                                          "a byte; expected an even number, or --frozen-weights int8";
+    SmallVector<int64_t> logical = layer.weight.getLogicalShape();
+    InFlightDiagnostic error = layer.weight.emitError("@") << layer.weight.getSymName() << " is " << spell(logical);
+    if (ArrayRef(logical) != view)
+      error << " in the model and " << spell(view) << " where it is computed with";
+    return error
+           << "; --frozen-weights nf4 keeps two elements of the last dimension in a byte, expected an even number "
+              "of them and found "
+           << view.back() << "; give --frozen-weights int8, or train this weight (--train) instead of freezing it";
   }
 
   static void mark(ParamOp weight, LinearLayer &layer, CodeKind codes) {

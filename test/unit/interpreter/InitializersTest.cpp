@@ -62,6 +62,21 @@ TEST_F(FileInitializer, ReadsFromTheOffset) {
                      Tensor::fromDoubles(ElementKind::F64, {2}, {1, 2})));
 }
 
+/// 1 + 2^-8 lies between two numbers of bf16 and is one of fp16; 65520 is the least that fp16 rounds to infinity.
+TEST_F(FileInitializer, RoundsWhatIsStoredInMoreBits) {
+  std::ofstream file(folder / "wide.bin", std::ios::binary);
+  for (float value : {1.00390625f, 1.01171875f, 65520.0f})
+    file.write(reinterpret_cast<const char *>(&value), sizeof value);
+  file.close();
+  auto valuesAs = [&](const std::string &type) {
+    std::string text = "module attributes {hyc.stored_types = {\"wide.bin:0\" = f32}} {\n" +
+                       param("tensor<3x" + type + ">", R"(#hyc.file<"wide.bin", offset = 0>)") + "\n}";
+    return run(text, {}, options)[0].toDoubles();
+  };
+  EXPECT_EQ(valuesAs("bf16"), (std::vector<double>{1, 1.015625, 65536}));
+  EXPECT_EQ(valuesAs("f16"), (std::vector<double>{1.00390625, 1.01171875, INFINITY}));
+}
+
 TEST_F(FileInitializer, PastTheEndIsADiagnostic) {
   std::string path = (folder / "weights.bin").string();
   EXPECT_EQ(runToFailure(param("tensor<2x2xf32>", R"(#hyc.file<"weights.bin", offset = 20>)"), {}, options),

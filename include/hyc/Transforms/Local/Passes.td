@@ -246,7 +246,9 @@ def VerifyLocal : Pass<"hyc-verify-local", "::mlir::ModuleOp"> {
   let summary = "checks the invariant of phase 4: functions agree with their neighbours and with the schedule";
   let description = [{
     Every stage has its four functions and a schedule; the channels that one stage sends are those that its neighbour
-    receives, with the same types; what backward takes as saved, forward saves.
+    receives, with the same types; what backward takes as saved, forward saves. What adds to or writes a state that is kept
+    elsewhere works on a copy of it; no copy is evicted that no fetch made, and none that was changed is fetched anew
+    before it is written back.
   }];
 }
 
