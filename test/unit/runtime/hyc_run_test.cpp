@@ -437,7 +437,7 @@ TEST(Stopping, AsksARankBeforeItMakesItEnd) {
     CompiledFolder folder(kOne);
     std::filesystem::remove(folder / "bin/stage0");
     folder.files().write("bin/stage0", "#!/bin/sh\ntrap 'touch " + (folder / "asked") + "; " +
-                                           (obeys ? "exit 0" : "true") + "' TERM\ntouch " + (folder / "ready") +
+                                           (obeys ? "exit 0" : "true") + "' INT\ntouch " + (folder / "ready") +
                                            "\nwhile true; do sleep 0.01; done\n");
     std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
     RunningCommand command(folder.command({}));

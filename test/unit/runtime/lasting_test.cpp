@@ -173,6 +173,23 @@ TEST_F(Lasting, EndAtOnceAtASecondSIGTERM) {
   EXPECT_LT(result.seconds, kSoon);
 }
 
+// Only SIGTERM asks for a checkpoint first.
+TEST_F(Lasting, EndAtOnceAtTheSignalsOfATerminalAndLeaveNothing) {
+  for (const int signal : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+    fs::remove(log());
+    RunningCommand job(folder_.command(words("1000000")), {{"MINIATURE_PAUSE", "5"}});
+    awaitStep(3);
+    const std::vector<pid_t> ranks = job.children();
+    kill(job.pid(), signal);
+    const CommandResult result = job.finish();
+    EXPECT_EQ(result.status, 128 + signal) << result.errors;
+    EXPECT_LT(result.seconds, kSoon);
+    EXPECT_TRUE(events("checkpoint").empty()) << result.errors;
+    for (const fs::directory_entry& entry : fs::directory_iterator(runs())) ADD_FAILURE() << entry.path();
+    for (pid_t rank : ranks) EXPECT_TRUE(hasEnded(rank)) << rank;
+  }
+}
+
 TEST_F(Lasting, WithoutAFolderForCheckpointsEndAndIgnoreAsBefore) {
   RunningCommand job(folder_.command({"--steps", "1000000000", "--log-file", log()}), {{"MINIATURE_PAUSE", "5"}});
   awaitStep(2);
