@@ -402,6 +402,17 @@ TEST_F(Sizes, AreRanksOfOtherLaunchersToo) {
   }
 }
 
+// What hyc-run would do for all ranks is not left out in silence by one that becomes a rank.
+TEST_F(Sizes, OfALauncherTakeNothingThatIsHycRuns) {
+  for (const std::string option : {"--hostfile=hosts", "--include=a", "--exclude=a", "--ssh-port=22", "--copy-out",
+                                   "--copy=neighbour", "--max-restarts=3", "--ranks=2", "--replan-after=3"}) {
+    const CommandResult result = runCommand(command({"--as-rank", option}));
+    const std::string flag = option.substr(0, option.find('='));
+    EXPECT_EQ(result.status, 64) << option << ": " << result.errors;
+    EXPECT_TRUE(says(result.errors, "error: " + flag + " and --as-rank are given, and it is ")) << result.errors;
+  }
+}
+
 TEST_F(Sizes, ThatAreNotThereAreRefused) {
   const auto expect = [&](const CommandResult& result, int status, const std::string& words) {
     EXPECT_EQ(result.status, status) << result.errors;
