@@ -124,7 +124,11 @@ TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
        "unknown option '--formt'; the nearest is '--format' (--help lists all)"},
       {{"export", "a", "--states"}, "OUT is required"},
       {{"show", "a", "b"}, "unexpected argument 'b'; --help tells what is expected"},
-      {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"}};
+      {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"},
+      {{"import", "a", "b", "--seed", ""}, "--seed: found '', expected N"},
+      {{"export", "a", "b", "--config", ""}, "--config: found '', expected a value"},
+      {{"export", "a", ""}, "OUT: found '', expected a value"},
+      {{"show", ""}, "DIR: found '', expected a value"}};
   for (const auto& [words, expected] : rows) {
     std::vector<std::string> command{HYC_CHECKPOINT};
     command.insert(command.end(), words.begin(), words.end());
