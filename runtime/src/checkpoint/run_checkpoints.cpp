@@ -113,6 +113,10 @@ Status RunCheckpoints::load(const Context& ctx, const Manifest& manifest, const 
   note("resumed from '" + resumed_->folder + "', after step " + std::to_string(firstStep()) + ", in " + text);
   if (firstStep() >= options.steps) {
     note("--steps " + std::to_string(options.steps) + " is the total, which the checkpoint has: nothing is trained");
+    if (!options.dumpGradients.empty()) {
+      note("warning: '" + options.dumpGradients +
+           "' (--dump-gradients) is not written, since there is no step that has gradients; raise --steps");
+    }
   }
   return {};
 }
@@ -223,11 +227,11 @@ Status RunCheckpoints::over(const Context& ctx, const Status& status) {
   if (isOwn || (leads && !status.ok())) {
     note("warning: checkpoint '" + written->folder() + "' was not written: " + status.message() + "; training goes on");
   }
+  for (const std::string& warning : written->warnings()) note("warning: " + warning);
   if (!leads) return {};
   RunEvent event{RunEvent::Kind::kCheckpoint, written->step(), cause_, heldUp, written->folder()};
   event.written = std::max(seconds, heldUp);
   event.goneOn = goneOn_;
-  for (const std::string& warning : written->warnings()) note("warning: " + warning);
   if (!status.ok()) {
     event.kind = RunEvent::Kind::kCheckpointFailed;
     event.cause = status.message();

@@ -265,6 +265,36 @@ TEST_F(Checkpoints, ThatCannotBeRemovedAreTold) {
   EXPECT_TRUE(fs::exists(step(1) + "/part-x/y") && verify(step(2)).ok());
 }
 
+TEST_F(Checkpoints, WithNothingLeftToTrainTellWhatIsNotWritten) {
+  write(one_, "1");
+  const CommandResult result = run(one_, {"--steps", "1", "--resume", runs(), "--dump-gradients", files_ / "g"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(says(result.errors, "'" + (files_ / "g") + "' (--dump-gradients) is not written")) << result.errors;
+  EXPECT_FALSE(fs::exists(files_ / "g"));
+  const CommandResult profiled = run(one_, {"--steps", "0", "--profile", files_ / "p"});
+  EXPECT_EQ(profiled.status, 64);
+  EXPECT_TRUE(says(profiled.errors, "--steps is 0, give 2 or more")) << profiled.errors;
+}
+
+TEST_F(Checkpoints, AreExportedWithAConfigurationThatIsOne) {
+  write(one_, "1");
+  const std::string config = files_ / "config.json", target = files_ / "exported";
+  const auto exportWith = [&](const std::string& text) {
+    files_.write("config.json", text);
+    return runCommand({HYC_CHECKPOINT, "export", runs(), target, "--config", config});
+  };
+  const std::vector<std::pair<std::string, std::string>> rows = {{"some text", "'" + config + "' (--config)"},
+                                                                 {"[1]", "holds array, expected an object"}};
+  for (const auto& [text, words] : rows) {
+    const CommandResult result = exportWith(text);
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_TRUE(says(result.errors, words)) << result.errors;
+    EXPECT_FALSE(fs::exists(target));
+  }
+  EXPECT_EQ(exportWith("{\"model_type\": \"gpt2\"}").status, 0);
+  EXPECT_EQ(files_.read("exported/config.json"), "{\"model_type\": \"gpt2\"}");
+}
+
 TEST_F(Checkpoints, AreTakenByAutoWhereThereAreAny) {
   const std::vector<std::string> words{"--checkpoint", runs(), "--resume", "auto", "--steps"};
   auto with = [&](const std::string& steps) {
