@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -34,6 +35,9 @@ pid_t hyc_e2e::start(const std::vector<std::string> &arguments, const std::strin
   if (pid != 0)
     return pid;
   setsid();
+  // Tests may run in the background of a script, which ignores what a run is to be ended by.
+  for (int signal : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE})
+    std::signal(signal, SIG_DFL);
   int file = open(outputFile.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   dup2(file, STDOUT_FILENO);
   dup2(file, STDERR_FILENO);

@@ -112,6 +112,7 @@ Result<CommandLine> parseCommandLine(int argc, char** argv) {
   app.add_option("--exclude", options.exclude, "As hyc-run's: of the hostfile all but these");
   app.add_option("--ssh-port", texts.sshPort, "Port of ssh on these hosts");
   addShared(app, options, texts);
+  hycrt::refuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

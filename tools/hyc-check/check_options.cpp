@@ -70,6 +70,7 @@ Result<CommandLine> parseCommandLine(int argc, char **argv) {
   app.add_option("--ports", texts.ports, "As hyc-run's: where ranks listen, as in 4000-4100");
   app.add_option("--seconds", texts.seconds, "For how long a host is tried (5)");
   app.add_flag("--json", options.json, "Everything as one JSON object on standard output");
+  hycrt::refuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

@@ -234,7 +234,7 @@ CLI::App *addImport(CLI::App *app, std::string *path, std::string *target, hycrt
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 53));
   imports->add_option("--samples", options->samples, "Samples that were read; the data goes on behind them")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
-  imports->add_option("--seed", options->seed, "Of the order of the data and of dropout, from here on");
+  imports->add_option("--seed", options->seed, "Of the order of the data and of dropout, from here on")->type_name("N");
   imports->add_option("--without", options->names.without, "A tensor to leave out, by the name in a checkpoint");
   addNames(imports, &options->names);
   return imports;
@@ -254,6 +254,7 @@ int main(int argc, char **argv) {
   shows->add_option("DIR", path, "A checkpoint, or a folder of them, of which the newest is shown")->required();
   const CLI::App *const exports = addExport(&app, &path, &exportOptions);
   addImport(&app, &path, &target, &importOptions);
+  hycrt::refuseEmptyValues(app, {"--weights-prefix", "--optimizer-prefix"}); // names that begin with nothing else
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp &) {

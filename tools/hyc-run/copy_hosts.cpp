@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 
 #include "hycrt/printable.h"
@@ -27,16 +26,6 @@ int64_t nowMs() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
-
-// Whether the user wants an end, which whoever waits here finds next.
-bool isEndAsked() {
-  sigset_t pending;
-  sigpending(&pending);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    if (sigismember(&pending, signal) == 1) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -115,7 +104,7 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
 
 template <typename IsEnough>
 void CopyHosts::hearUntil(IsEnough isEnough) {
-  for (const int64_t begin = nowMs(); nowMs() - begin < kAnswerMs && !isEndAsked();) {
+  for (const int64_t begin = nowMs(); nowMs() - begin < kAnswerMs && !signals_.isEndPending();) {
     for (auto& [host, keeper] : keepers_) hear(host, keeper);
     dropGone();
     if (std::all_of(keepers_.begin(), keepers_.end(), [&](const auto& row) { return isEnough(row.second); })) return;

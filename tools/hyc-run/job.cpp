@@ -45,7 +45,21 @@ double secondsSince(int64_t beginNs) { return static_cast<double>(nowNs() - begi
 
 }  // namespace
 
-Signals::Signals() { sigemptyset(&former_); }
+namespace {
+
+// Whoever has started hyc-run in the background may have said that it outlives a terminal (nohup) or is not meant by a
+// Ctrl-C (a shell's '&'). Blocked signals arrive by the descriptor even where they are ignored.
+bool isIgnored(int signal) {
+  struct sigaction action{};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+Signals::Signals() {
+  sigemptyset(&former_);
+  sigemptyset(&taken_);
+}
 
 Signals::~Signals() {
   if (fd_ >= 0) close(fd_);
@@ -53,17 +67,27 @@ Signals::~Signals() {
 
 Status Signals::open() {
   std::signal(SIGCHLD, SIG_DFL);  // where it was inherited as ignored, ends could not be waited for
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2}) sigaddset(&signals, signal);
-  sigprocmask(SIG_BLOCK, &signals, &former_);
-  fd_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  for (int signal : {SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&taken_, signal);
+  for (int signal : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+    if (!isIgnored(signal)) sigaddset(&taken_, signal);
+  }
+  sigprocmask(SIG_BLOCK, &taken_, &former_);
+  fd_ = signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK);
   return fd_ < 0 ? hycrt::errnoError("cannot wait for signals", errno) : Status();
 }
 
 int Signals::take() const {
   signalfd_siginfo info;
   return read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+bool Signals::isEndPending() const {
+  sigset_t pending;
+  sigpending(&pending);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    if (sigismember(&taken_, signal) == 1 && sigismember(&pending, signal) == 1) return true;
+  }
+  return false;
 }
 
 std::string Signals::nameOf(int signal) {

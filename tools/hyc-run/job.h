@@ -36,6 +36,8 @@ class Signals {
   const sigset_t& former() const { return former_; }
   // The next that has come; 0: none.
   int take() const;
+  // Whether one that ends the run has come and is not taken yet.
+  bool isEndPending() const;
   static std::string nameOf(int signal);
   // After a write to a process that is gone: the SIGPIPE of it is no word of the user's.
   static void forgetBrokenPipe();
@@ -43,6 +45,7 @@ class Signals {
  private:
   int fd_ = -1;
   sigset_t former_;
+  sigset_t taken_;  // without those of a terminal and of a closed pipe that were ignored when hyc-run was started
 };
 
 // What the ranks tell, on the terminal, in the log and other instruments, and added up.

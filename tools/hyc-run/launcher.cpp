@@ -26,8 +26,7 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 500;
-constexpr int kGraceMs = 1000, kGracePollMs = 5;  // from SIGTERM to SIGKILL
-constexpr int kAgainMs = 50;                      // to a second SIGTERM: the first asks for a checkpoint
+constexpr int kGraceMs = 1000, kGracePollMs = 5;  // from SIGINT to SIGKILL
 constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
 
 bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
@@ -312,14 +311,13 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
   std::fflush(stdout);
 }
 
-// Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while.
+// Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while. Not by SIGTERM, at which
+// ranks write a checkpoint.
 void Launcher::stopAll() {
   stopping_ = true;
+  for (const RankProcess& rank : ranks_) rank.send(SIGINT);
   for (int waited = 0; anyRunning() && waited < kGraceMs; waited += kGracePollMs) {
     RankEnd ignored;
-    if (waited % kAgainMs == 0) {
-      for (const RankProcess& rank : ranks_) rank.send(SIGTERM);
-    }
     for (RankProcess& rank : ranks_) {
       if (rank.isRunning()) rank.pollEnd(&ignored);
     }

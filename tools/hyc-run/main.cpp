@@ -55,6 +55,29 @@ Status checkHosts(const hycrt::RunOptions& options) {
   return hycrt::usageError(std::string(given) + " is given without hosts; name them with --hostfile FILE");
 }
 
+// What hyc-run does for all ranks it does for none where it becomes one.
+Status checkAsRank(const hycrt::RunOptions& options) {
+  struct {
+    const char* flag;
+    bool isGiven;
+    const char* why;
+  } const rows[] = {
+      {"--replan-after", options.replanAfter > 0, "it is hyc-run that looks for a layout"},
+      {"--hostfile", !options.hostfile.empty(), "it is the launcher that chooses hosts"},
+      {"--include", !options.include.empty(), "it is the launcher that chooses hosts"},
+      {"--exclude", !options.exclude.empty(), "it is the launcher that chooses hosts"},
+      {"--ssh-port", options.sshPort != 0, "it is the launcher that reaches hosts"},
+      {"--copy-out", options.copyOut, "it is the launcher that reaches hosts"},
+      {"--copy", options.copy != hycrt::CopyPlace::kNone, "it is hyc-run that goes on from copies in memory"},
+      {"--max-restarts", options.maxRestarts > 0, "it is the launcher that starts ranks again"},
+      {"--ranks", options.ranks > 0, "it is the launcher that says how many there are"}};
+  for (const auto& [flag, isGiven, why] : rows) {
+    if (!isGiven) continue;
+    return hycrt::usageError(std::string(flag) + " and --as-rank are given, and " + why + "; leave one out");
+  }
+  return {};
+}
+
 // Each process of a launcher would start all ranks. A batch script of Slurm's is not one of its tasks.
 void warnOfLauncher() {
   const Result<hycrt::Launch> launch = hycrt::readLaunch(/*mayBeAlone=*/false);
@@ -70,10 +93,7 @@ Result<int> launch(hycrt::RunOptions options) {
   HYCRT_RETURN_IF_ERROR(hycrt::checkLogLevel());
   const Result<std::vector<hycrt::CompiledSize>> sizes = hycrt::readSizes(options.out);
   if (!sizes.ok()) return sizes.status();
-  if (options.asRank && options.replanAfter > 0) {
-    return hycrt::usageError(
-        "--replan-after and --as-rank are given, and it is hyc-run that looks for a layout; leave one out");
-  }
+  if (options.asRank) HYCRT_RETURN_IF_ERROR(checkAsRank(options));
   if (options.asRank) return hycrun::becomeRank(options, *sizes);
   warnOfLauncher();
   const Result<std::string> folder = hycrun::folderFor(options, *sizes, {});

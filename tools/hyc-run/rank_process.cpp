@@ -72,6 +72,7 @@ struct Child {
     if (records >= 0) fcntl(records, F_SETFD, 0);
     for (int signal : {SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);  // until the rank takes them
     std::signal(hycrt::relayoutSignal(), SIG_IGN);
+    std::signal(SIGINT, SIG_DFL);  // by which it is ended, even where hyc-run is to outlive a Ctrl-C
     if (niceness != 0) setpriority(PRIO_PROCESS, 0, niceness);
     sigprocmask(SIG_SETMASK, signals, nullptr);
     execve(arguments[0], arguments, environment);

@@ -5,7 +5,8 @@
 //   HYC_RUN_OPTION(type, member, default, flag, values, traits, help)
 //
 // values: text(NAME) of a string, wholeNumber(NAME, most) of a number, words<E>({{"auto", E::kAuto}, …}) of an enum,
-// whose default comes first, flagFor(value) where the flag alone sets the member. Text may be empty for "not given".
+// whose default comes first, flagFor(value) where the flag alone sets the member. The member of a text is empty
+// where the option is not given; on a command line no value may be empty (refuseEmptyValues in base/command_line.h).
 // traits (src/run/options.cpp): kForRanks: hyc-run hands it on, and all ranks must be given the same, unless it is
 // kOwn, each rank's own; kTrains: contradicts --evaluate; and of what is
 // written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file

@@ -1,10 +1,14 @@
 // CLI11's complaints, one by one.
 #include "base/command_line.h"
 
+#include <algorithm>
+
 #include "base/nearest.h"
 
 namespace hycrt {
 namespace {
+
+constexpr const char* kAnyText = "TEXT";  // what the library calls values of which nobody has said what they are
 
 std::vector<std::string> optionsOf(const CLI::App& app) {
   std::vector<std::string> names;
@@ -39,6 +43,24 @@ const CLI::App& chosen(const CLI::App& app) {
 }
 
 }  // namespace
+
+void refuseEmptyValues(CLI::App& app, const std::vector<std::string>& mayBeEmpty) {
+  for (CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    const bool takesValue = option->get_items_expected_max() > 0;
+    if (!takesValue || std::find(mayBeEmpty.begin(), mayBeEmpty.end(), name) != mayBeEmpty.end()) continue;
+    const std::string type = option->get_type_name();
+    const std::string expected = type.empty() || type == kAnyText ? "a value" : type;
+    option->check(CLI::Validator(
+        [expected](const std::string& value) {
+          return value.empty() ? "found '', expected " + expected : std::string();
+        },
+        ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    refuseEmptyValues(*command, mayBeEmpty);
+  }
+}
 
 Status refuseWords(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App& asked = chosen(app);

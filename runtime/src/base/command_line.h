@@ -10,6 +10,11 @@
 
 namespace hycrt {
 
+// Has every option and argument of an app, and of its commands, refuse an empty value, which is what a shell makes of a
+// variable that is not set: taken for "not given" it would silently leave out what was asked for. `mayBeEmpty` names
+// the options of which an empty value says something. To be called when all are there.
+void refuseEmptyValues(CLI::App& app, const std::vector<std::string>& mayBeEmpty = {});
+
 // Of words that nobody has taken: the first option among them, with the nearest that there is, or else the first; of an
 // app that has commands and was given none, the command.
 Status refuseWords(const CLI::App& app, const std::vector<std::string>& words);

@@ -6,6 +6,7 @@
 #include <stdio.h>  // renameat2
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <vector>
 
@@ -30,21 +31,34 @@ std::string targetOf(const std::string& name) {
 
 }  // namespace
 
-void removeOwnFolder(const std::string& folder, const IsOwnFile& isOwn) {
+bool removeOwnFolder(const std::string& folder, const IsOwnFile& isOwn) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR* entries = fd < 0 ? nullptr : fdopendir(fd);
-  if (entries == nullptr) return;
+  if (entries == nullptr) return false;
   std::vector<std::string> names;
   while (const dirent* entry = readdir(entries)) {
     if (isOwn(entry->d_name)) names.push_back(entry->d_name);
   }
   for (const std::string& name : names) unlinkat(fd, name.c_str(), 0);
   closedir(entries);
-  rmdir(folder.c_str());
+  return rmdir(folder.c_str()) == 0;
+}
+
+std::vector<std::string> foreignIn(const std::string& folder, const IsOwnFile& isOwn) {
+  std::vector<std::string> names;
+  DIR* entries = opendir(folder.c_str());
+  if (entries == nullptr) return names;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != ".." && !isOwn(name)) names.push_back(name);
+  }
+  closedir(entries);
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 Status exchangeFolder(const std::string& partial, const std::string& target, const std::string& what,
-                      const IsOwnFile& isOwn) {
+                      const IsOwnFile& isOwn, std::string* left) {
   const auto failed = [&] { return errnoError("cannot put " + what + " in the place of '" + target + "'", errno); };
   std::string old = partial;
   if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
@@ -58,7 +72,7 @@ Status exchangeFolder(const std::string& partial, const std::string& target, con
     }
   }
   HYCRT_RETURN_IF_ERROR(syncFolderOf(target));
-  removeOwnFolder(old, isOwn);
+  if (!removeOwnFolder(old, isOwn) && left) *left = old;
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "base/staged_folder.h"
 #include "checkpoint/stream_file.h"
 #include "hycrt/safetensors.h"
+#include "hycrt/token.h"
 
 namespace hycrt {
 namespace {
@@ -104,6 +106,30 @@ Status verifyFile(const Checkpoint& checkpoint, const std::string& name, const C
 
 }  // namespace
 
+namespace {
+
+// All that is named as a checkpoint, the newest first.
+Result<std::vector<int64_t>> stepsNamedIn(const std::string& directory) {
+  DIR* entries = opendir(directory.c_str());
+  if (entries == nullptr) return errnoError("cannot read the folder '" + directory + "'", errno);
+  std::vector<int64_t> steps;
+  while (const dirent* entry = readdir(entries)) {
+    if (const int64_t step = stepOfName(entry->d_name); step >= 0) steps.push_back(step);
+  }
+  closedir(entries);
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+// As one is that was removed, and that others had put something into.
+bool holdsOthersAlone(const std::string& folder) {
+  const auto isNone = [](const std::string&) { return false; };
+  const size_t foreign = foreignIn(folder, isCheckpointFileName).size();
+  return foreign > 0 && foreign == foreignIn(folder, isNone).size();
+}
+
+}  // namespace
+
 std::string checkpointPath(const std::string& directory, int64_t step) {
   return withoutSlash(directory) + "/" + kStep + std::to_string(step);
 }
@@ -117,17 +143,14 @@ int64_t stepOfName(const std::string& name) {
 }
 
 Result<std::vector<int64_t>> stepsIn(const std::string& directory) {
-  DIR* entries = opendir(directory.c_str());
-  if (entries == nullptr) return errnoError("cannot read the folder '" + directory + "'", errno);
-  std::vector<int64_t> steps;
-  while (const dirent* entry = readdir(entries)) {
+  Result<std::vector<int64_t>> steps = stepsNamedIn(directory);
+  if (!steps.ok()) return steps;
+  const auto isNone = [&](int64_t step) {
+    const std::string path = checkpointPath(directory, step);
     struct stat info;
-    const int64_t step = stepOfName(entry->d_name);
-    if (step < 0 || lstat(checkpointPath(directory, step).c_str(), &info) != 0) continue;
-    if (S_ISDIR(info.st_mode)) steps.push_back(step);
-  }
-  closedir(entries);
-  std::sort(steps.rbegin(), steps.rend());
+    return lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || holdsOthersAlone(path);
+  };
+  steps->erase(std::remove_if(steps->begin(), steps->end(), isNone), steps->end());
   return steps;
 }
 
@@ -162,6 +185,19 @@ Result<Checkpoint> openCheckpoint(const std::string& folder) {
 
 Result<FileDescriptor> openFileOf(const Checkpoint& checkpoint, const std::string& name) {
   return checkpoint.files ? checkpoint.files->open(name) : openCheckpointFile(checkpoint.folder, name);
+}
+
+Status checkIsOwn(const std::string& folder) {
+  const auto foreign = [&](const std::string& why) {
+    return dataError("'" + folder + "' has the name of a checkpoint, and is none of hyc's (" + why +
+                     "); move it away, or name another folder for checkpoints");
+  };
+  Result<FileDescriptor> file = openCheckpointFile(folder, kCheckpointManifest);
+  if (!file.ok()) return file.status().code() == StatusCode::kData ? foreign(file.status().message()) : file.status();
+  const std::string path = withoutSlash(folder) + "/" + kCheckpointManifest;
+  Result<std::string> text = readWholeFile(*file, path, kMaxManifestBytes);
+  if (!text.ok()) return text.status();
+  return isManifestOfSomeKind(*text) ? Status() : foreign("'" + path + "' is another program's");
 }
 
 bool isCheckpoint(const std::string& path) {
@@ -261,29 +297,88 @@ Result<FileLock> lockDirectory(const std::string& directory, LockPatience patien
 
 void removeCheckpointFolder(const std::string& folder) { removeOwnFolder(folder, isCheckpointFileName); }
 
-Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults) {
+Status checkTargets(const std::string& directory, int64_t step, int64_t steps) {
+  const Result<std::vector<int64_t>> named = stepsNamedIn(directory);
+  if (!named.ok()) return named.status();
+  for (int64_t other : *named) {
+    // A run with no step left writes what it has read.
+    const bool isTarget = step < steps ? other > step && other <= steps : other == step;
+    if (isTarget) HYCRT_RETURN_IF_ERROR(checkIsOwn(checkpointPath(directory, other)));
+  }
+  return {};
+}
+
+namespace {
+
+// "'a', 'b' and 3 more"
+std::string listOf(const std::vector<std::string>& names) {
+  constexpr size_t kMostNames = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  return names.size() > kMostNames ? text + " and " + std::to_string(names.size() - kMostNames) + " more" : text;
+}
+
+// What others have put into the checkpoint that was replaced goes to where it was.
+void putBack(const std::string& old, const std::string& target, const Warn& warn) {
+  const std::vector<std::string> names = foreignIn(old, isCheckpointFileName);
+  for (const std::string& name : names) rename((old + "/" + name).c_str(), (target + "/" + name).c_str());
+  if (rmdir(old.c_str()) == 0) {
+    return warn("'" + target + "' is replaced; what others have put into it stays there: " + listOf(names));
+  }
+  warn("what '" + target + "' held before is left in '" + old + "', which cannot be removed: " + std::strerror(errno));
+}
+
+}  // namespace
+
+Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults, const Warn& warn) {
   HYCRT_RETURN_IF_ERROR(syncFolder(partial, faults));
   struct stat info;
   const bool isThere = lstat(target.c_str(), &info) == 0;
   if (isThere && !S_ISDIR(info.st_mode)) return ioError("'" + target + "' is a link or no folder, expected a folder");
+  if (isThere) {
+    // It has come there since the run has begun.
+    if (const Status own = checkIsOwn(target); !own.ok()) return ioError(own.message());
+  }
   HYCRT_RETURN_IF_ERROR(faultOf(faults, IoOperation::kRename, "cannot rename to '" + target + "'"));
-  if (isThere) return exchangeFolder(partial, target, "the new checkpoint", isCheckpointFileName);
+  if (isThere) {
+    std::string left;
+    HYCRT_RETURN_IF_ERROR(exchangeFolder(partial, target, "the new checkpoint", isCheckpointFileName, &left));
+    if (!left.empty()) putBack(left, target, warn);
+    return {};
+  }
   if (rename(partial.c_str(), target.c_str()) != 0) return errnoError("cannot rename to '" + target + "'", errno);
   return syncFolderOf(target);
 }
 
-Status removeOldCheckpoints(const std::string& directory, int64_t step, int64_t keep, const std::string& run) {
-  Result<std::vector<int64_t>> steps = stepsIn(directory);
-  if (!steps.ok()) return steps.status();
-  steps->erase(std::remove_if(steps->begin(), steps->end(), [step](int64_t other) { return other > step; }),
-               steps->end());
-  for (size_t i = static_cast<size_t>(keep); keep > 0 && i < steps->size(); ++i) {
-    // Not a checkpoint any more before anything of it is gone.
-    const std::string path = checkpointPath(directory, (*steps)[i]), doomed = partialName(path, run);
-    if (rename(path.c_str(), doomed.c_str()) != 0) return errnoError("cannot remove '" + path + "'", errno);
-    removeCheckpointFolder(doomed);
+namespace {
+
+void removeCheckpoint(const std::string& path, const Warn& warn) {
+  // Not a checkpoint any more before anything of it is gone.
+  const std::string doomed = partialName(path, "hyc-" + makeName());
+  if (rename(path.c_str(), doomed.c_str()) != 0) {
+    return warn("cannot remove the old checkpoint '" + path + "', which stays: " + std::strerror(errno));
   }
-  return {};
+  if (removeOwnFolder(doomed, isCheckpointFileName)) return;
+  const std::string why = std::strerror(errno);
+  const std::vector<std::string> names = foreignIn(doomed, isCheckpointFileName);
+  const std::string left = rename(doomed.c_str(), path.c_str()) == 0 ? path : doomed;
+  if (names.empty()) return warn("cannot remove all of the old checkpoint '" + left + "': " + why);
+  warn("the old checkpoint '" + path + "' is removed; what others have put into it stays in '" + left +
+       "': " + listOf(names));
+}
+
+}  // namespace
+
+void removeOldCheckpoints(const std::string& directory, int64_t step, int64_t keep, const Warn& warn) {
+  if (keep == 0) return;
+  Result<std::vector<int64_t>> steps = stepsIn(directory);
+  if (!steps.ok()) return warn("old checkpoints are not removed: " + steps.status().message());
+  int64_t kept = 0;
+  for (int64_t other : *steps) {
+    const std::string path = checkpointPath(directory, other);
+    if (other > step || !checkIsOwn(path).ok() || kept++ < keep) continue;
+    removeCheckpoint(path, warn);
+  }
 }
 
 }  // namespace hycrt

@@ -36,7 +36,8 @@ struct Checkpoint {
 std::string checkpointPath(const std::string& directory, int64_t step);
 // N of a name step-N; -1: it is none.
 int64_t stepOfName(const std::string& name);
-// The steps of which there are folders, the newest first.
+// The steps of which there are folders, but for those in which nothing has the name of a checkpoint's file; the newest
+// first.
 Result<std::vector<int64_t>> stepsIn(const std::string& directory);
 
 // Reads the manifest, and looks whether every file is there and as long as it should be. No link is followed inside.
@@ -46,6 +47,10 @@ Result<FileDescriptor> openCheckpointFile(const std::string& folder, const std::
 
 // The same of one that was opened, wherever its files lie.
 Result<FileDescriptor> openFileOf(const Checkpoint& checkpoint, const std::string& name);
+
+// Whether what has the name of a checkpoint is one of hyc's, be it damaged: a folder with a checkpoint.json of hyc's.
+// Anything else, whose name is by chance that of a checkpoint, is neither replaced nor removed.
+Status checkIsOwn(const std::string& folder);
 
 // Whether `path` is a checkpoint rather than a folder of them.
 bool isCheckpoint(const std::string& path);
@@ -72,12 +77,17 @@ enum class LockPatience {
   kLeaving,  // waits two seconds for one that is just leaving
 };
 Result<FileLock> lockDirectory(const std::string& directory, LockPatience patience = LockPatience::kNone);
-// Gives a whole `partial` its name, whatever had it.
-Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults);
+// Before a run that goes on from `step` trains up to `steps`: whether each name that it may give a checkpoint is free,
+// or that of another.
+Status checkTargets(const std::string& directory, int64_t step, int64_t steps);
+// Told in warnings, a sentence each.
+using Warn = std::function<void(const std::string&)>;
+// Gives a whole `partial` its name, which another checkpoint may have had. What others have put into that stays there.
+Status publishCheckpoint(const std::string& partial, const std::string& target, IoFaults* faults, const Warn& warn);
 void removeCheckpointFolder(const std::string& folder);
-// Of those up to `step` all but the newest `keep`, 0: none; `run` is the run's name. Later ones are another training's,
-// which went on from one of these.
-Status removeOldCheckpoints(const std::string& directory, int64_t step, int64_t keep, const std::string& run);
+// Of those up to `step` all but the newest `keep`, 0: none. Later ones are another training's, which went on from one
+// of these. What cannot be removed, or is not of a checkpoint, stays, and is told.
+void removeOldCheckpoints(const std::string& directory, int64_t step, int64_t keep, const Warn& warn);
 
 }  // namespace hycrt
 

@@ -133,8 +133,10 @@ Status CheckpointWrite::publish() {
   if (!again.ok()) return internalError("the checkpoint contradicts itself: " + again.status().message());
   HYCRT_RETURN_IF_ERROR(writeText(partial + "/" + kCheckpointManifest, text, faults_));
   for (int rank = 0; rank < rankCount(*plan_.mesh); ++rank) unlink(tableOf(partial, rank).c_str());
-  HYCRT_RETURN_IF_ERROR(publishCheckpoint(partial, target_.folder, faults_));
-  return removeOldCheckpoints(target_.directory, told_.step, target_.keep, target_.run);
+  const auto warn = [this](const std::string& line) { warnings_.push_back(line); };
+  HYCRT_RETURN_IF_ERROR(publishCheckpoint(partial, target_.folder, faults_, warn));
+  removeOldCheckpoints(target_.directory, told_.step, target_.keep, warn);
+  return {};
 }
 
 }  // namespace hycrt

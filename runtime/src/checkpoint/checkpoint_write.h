@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/background_job.h"
 #include "checkpoint/part_writer.h"
@@ -34,7 +35,6 @@ class CheckpointWrite {
  public:
   struct Target {
     std::string directory, folder, partial;
-    std::string run;   // its name
     int64_t keep = 0;  // older ones
   };
 
@@ -59,6 +59,8 @@ class CheckpointWrite {
 
   int64_t step() const { return told_.step; }
   const std::string& folder() const { return target_.folder; }
+  // Of rank 0, of one that is over: what is left of others that it replaced or was to remove.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   // When this rank's thread was done, of one that is over (monotonicNs).
   int64_t endNs() const { return job_.endNs(); }
 
@@ -80,7 +82,8 @@ class CheckpointWrite {
   Phase phase_ = Phase::kParts;
   bool waits_ = false;
   std::optional<PartSource> source_;
-  BackgroundJob job_;  // last: it ends before what it uses
+  std::vector<std::string> warnings_;  // of the thread that publishes
+  BackgroundJob job_;                  // last: it ends before what it uses
 };
 
 }  // namespace hycrt

@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "checkpoint/state_names.h"
 #include "checkpoint/stream_file.h"
 #include "hycrt/safetensors.h"
@@ -42,17 +44,23 @@ Status writeTensors(const Checkpoint& checkpoint, Exported what, const std::stri
   return file->finish(header).status();
 }
 
+// The text of a model's config.json.
+Result<std::string> readConfig(const std::string& path) {
+  Result<std::string> text = readWholeFile(path, kMaxConfigBytes);
+  if (!text.ok()) return text;
+  const Result<nlohmann::json> root = parseJson(*text, "'" + path + "' (--config)");
+  if (!root.ok()) return root.status();
+  if (root->is_object()) return text;
+  return dataError("'" + path + "' (--config) holds " + root->type_name() + ", expected an object, as config.json is");
+}
+
 Status writeFolder(const Checkpoint& checkpoint, Exported what, const std::string& folder, const std::string& config) {
   HYCRT_RETURN_IF_ERROR(writeTensors(checkpoint, what, folder + "/" + kWeights));
-  if (!config.empty()) {
-    Result<std::string> text = readWholeFile(config, kMaxConfigBytes);
-    if (!text.ok()) return text.status();
-    Result<StreamFile> file = StreamFile::create(folder + "/" + kConfig, nullptr);
-    if (!file.ok()) return file.status();
-    HYCRT_RETURN_IF_ERROR(file->write(text->data(), static_cast<int64_t>(text->size())));
-    HYCRT_RETURN_IF_ERROR(file->finish("").status());
-  }
-  return {};
+  if (config.empty()) return {};
+  Result<StreamFile> file = StreamFile::create(folder + "/" + kConfig, nullptr);
+  if (!file.ok()) return file.status();
+  HYCRT_RETURN_IF_ERROR(file->write(config.data(), static_cast<int64_t>(config.size())));
+  return file->finish("").status();
 }
 
 // Nothing but what this export has made is in it.
@@ -112,8 +120,10 @@ Status exportTensors(const Checkpoint& checkpoint, Exported what, const std::str
   const bool isFile = isWeightsFile(target);
   if (isFile && !config.empty()) return usageError("--config goes into a folder, but '" + target + "' names a file");
   if (!isFile) {
+    const Result<std::string> text = config.empty() ? Result<std::string>(std::string()) : readConfig(config);
+    if (!text.ok()) return text.status();
     return exportFolder(checkpoint, target,
-                        [&](const std::string& folder) { return writeFolder(checkpoint, what, folder, config); });
+                        [&](const std::string& folder) { return writeFolder(checkpoint, what, folder, *text); });
   }
   HYCRT_RETURN_IF_ERROR(checkTarget(checkpoint, target));
   const std::string partial = partialName(target, "hyc-" + makeName());

@@ -256,6 +256,11 @@ bool isCheckpointFileName(const std::string& name) {
   return name.rfind("part-", 0) == 0 && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-.") == name.npos;
 }
 
+// Both would have to be damaged: one stands in its first lines, one in its last.
+bool isManifestOfSomeKind(const std::string& text) {
+  return text.find("\"plan_hash\"") != std::string::npos || text.find("\"manifest_crc32c\"") != std::string::npos;
+}
+
 std::string encodeCheckpointManifest(const CheckpointManifest& manifest) {
   const int64_t all = manifest.dataSamples;
   ordered_json root = {{"format_version", kCheckpointVersion},

@@ -84,6 +84,9 @@ std::string encodeCheckpointManifest(const CheckpointManifest& manifest);
 // `file` labels errors. Every number is checked: slices lie in their tensors and files, and fill the tensors.
 Result<CheckpointManifest> parseCheckpointManifest(const std::string& text, const std::string& file);
 
+// Whether a text that does not parse, since it is damaged or of another version, was such a manifest.
+bool isManifestOfSomeKind(const std::string& text);
+
 // What a rank tells the one that makes the manifest.
 std::string encodeCheckpointParts(const CheckpointParts& parts);
 // Of several ranks; slices in the order in which they are added.

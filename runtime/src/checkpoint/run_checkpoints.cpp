@@ -58,6 +58,11 @@ Status RunCheckpoints::prepare(int rank, RunOptions* options, std::optional<Chec
   return {};
 }
 
+Status RunCheckpoints::checkFolder(int rank, const RunOptions& options) const {
+  if (options.checkpoint.empty() || rank != 0) return {};
+  return checkTargets(options.checkpoint, firstStep(), options.steps);
+}
+
 Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep) {
   samplesOfStep_ = samplesOfStep;
   if (data) {
@@ -108,6 +113,10 @@ Status RunCheckpoints::load(const Context& ctx, const Manifest& manifest, const 
   note("resumed from '" + resumed_->folder + "', after step " + std::to_string(firstStep()) + ", in " + text);
   if (firstStep() >= options.steps) {
     note("--steps " + std::to_string(options.steps) + " is the total, which the checkpoint has: nothing is trained");
+    if (!options.dumpGradients.empty()) {
+      note("warning: '" + options.dumpGradients +
+           "' (--dump-gradients) is not written, since there is no step that has gradients; raise --steps");
+    }
   }
   return {};
 }
@@ -172,7 +181,7 @@ Status RunCheckpoints::begin(const Context& ctx, int64_t steps, const Manifest& 
   goesOn_ = options.checkpointFailure == CheckpointFailure::kWarn;
   const std::string target = checkpointPath(options.checkpoint, steps);
   writing_ = std::make_unique<CheckpointWrite>(
-      plan_, CheckpointWrite::Target{options.checkpoint, target, partialName(target, run), run, options.keep},
+      plan_, CheckpointWrite::Target{options.checkpoint, target, partialName(target, run), options.keep},
       describe(ctx, steps, manifest, options), &faults_);
   touching_.wait();
   HYCRT_RETURN_IF_ERROR(writing_->begin(ctx, isAside_ ? &*snapshot_ : nullptr));
@@ -218,6 +227,7 @@ Status RunCheckpoints::over(const Context& ctx, const Status& status) {
   if (isOwn || (leads && !status.ok())) {
     note("warning: checkpoint '" + written->folder() + "' was not written: " + status.message() + "; training goes on");
   }
+  for (const std::string& warning : written->warnings()) note("warning: " + warning);
   if (!leads) return {};
   RunEvent event{RunEvent::Kind::kCheckpoint, written->step(), cause_, heldUp, written->folder()};
   event.written = std::max(seconds, heldUp);

@@ -31,6 +31,8 @@ class RunCheckpoints {
   // Before the ranks meet: finds what is resumed, takes its seed over, and holds the folder that is written to.
   // `copy`: what is gone on from in place of --resume (copies/run_copies.h).
   Status prepare(int rank, RunOptions* options, std::optional<Checkpoint> copy = std::nullopt);
+  // Of rank 0: whether nothing lies where this run's checkpoints go that is none.
+  Status checkFolder(int rank, const RunOptions& options) const;
   // Whether the data is what the checkpoint's run had.
   Status checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep);
 

@@ -32,7 +32,8 @@ Status Measurement::prepare(const RunOptions& options, const Manifest& manifest,
   if (options.replanAfter == 1)
     return usageError("--replan-after is 1, and the first step is not measured; give 2 or more");
   if (options.steps < 2)
-    return usageError("--profile measures the steps after the first; --steps is 1, give 2 or more");
+    return usageError("--profile measures the steps after the first; --steps is " + std::to_string(options.steps) +
+                      ", give 2 or more");
   if (rank != 0) return {};
   HYCRT_RETURN_IF_ERROR(checkWritable(profilePagePath(options.profile)));
   return readOps(manifest).status();

@@ -253,6 +253,7 @@ void declare(CLI::App& app, RunOptions& options, CommandLine kind) {
     CLI::Option* option = row->declare(app, options);
     if (row->traits & kTrains) option->excludes(app.get_option("--evaluate"));
   }
+  refuseEmptyValues(app);
 }
 
 bool endsIn(const std::string& text, const std::string& end) {

@@ -200,6 +200,8 @@ TEST(CommandLine, IsRefusedWithWhatIsExpected) {
       {{"--seconds", "-1", "--hostfile", "x"}, "--seconds: found '-1', expected a number from 0.1 to 600"},
       {{"--interface", "eth0"}, "--interface is given without hosts; name them with --hostfile FILE"},
       {{"--hostfiles", "x"}, "unknown option '--hostfiles'; the nearest is '--hostfile'"},
+      {{"--hostfile", ""}, "--hostfile: found '', expected a value"},
+      {{"--seconds", "", "--hostfile", "x"}, "--seconds: found '', expected a value"},
       {{"--agent"}, "--agent is for hyc-check itself"}};
   for (const auto& [words, expected] : rows) {
     std::vector<std::string> command{HYC_CHECK};

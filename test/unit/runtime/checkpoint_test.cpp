@@ -124,7 +124,11 @@ TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
        "unknown option '--formt'; the nearest is '--format' (--help lists all)"},
       {{"export", "a", "--states"}, "OUT is required"},
       {{"show", "a", "b"}, "unexpected argument 'b'; --help tells what is expected"},
-      {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"}};
+      {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"},
+      {{"import", "a", "b", "--seed", ""}, "--seed: found '', expected N"},
+      {{"export", "a", "b", "--config", ""}, "--config: found '', expected a value"},
+      {{"export", "a", ""}, "OUT: found '', expected a value"},
+      {{"show", ""}, "DIR: found '', expected a value"}};
   for (const auto& [words, expected] : rows) {
     std::vector<std::string> command{HYC_CHECKPOINT};
     command.insert(command.end(), words.begin(), words.end());
@@ -157,6 +161,138 @@ TEST_F(Checkpoints, KeepAsManyAsAreAskedFor) {
   EXPECT_TRUE(fs::exists(step(5)) && fs::exists(step(4)));
   EXPECT_FALSE(fs::exists(step(3)));
   EXPECT_EQ(std::distance(fs::directory_iterator(runs()), {}), 2);
+}
+
+// What has the name of a checkpoint and is none of hyc's was there before: it is not moved, replaced or removed.
+TEST_F(Checkpoints, DoNotTakeThePlaceOfWhatIsNone) {
+  const std::string mine = "runs/step-3/part-00000-0.safetensors";  // even where a file is named as hyc's are
+  fs::create_directories(step(3));
+  files_.write(mine, "mine");
+  const std::vector<std::string> words{"--steps", "4", "--checkpoint", runs(), "--checkpoint-every", "1"};
+  for (const std::string manifest : {"", "{\"step\": 3}"}) {
+    if (!manifest.empty()) files_.write("runs/step-3/checkpoint.json", manifest);
+    const CommandResult refused = run(eight_, words);
+    EXPECT_EQ(refused.status, 65) << refused.errors;
+    EXPECT_TRUE(says(refused.errors, "'" + step(3) + "' has the name of a checkpoint, and is none of hyc's"))
+        << refused.errors;
+    EXPECT_FALSE(says(refused.output, "step 1/4")) << "it is refused before anything is trained";
+    EXPECT_EQ(files_.read(mine), "mine");
+    EXPECT_FALSE(fs::exists(step(1)));
+  }
+  // Beyond what the run trains it is in nobody's way, and is none of those that --keep counts.
+  std::vector<std::string> fewer = words;
+  fewer[1] = "2";
+  const CommandResult before = run(eight_, fewer);
+  EXPECT_EQ(before.status, 0) << before.errors;
+  const CommandResult after = run(eight_, {"--steps", "5", "--resume", step(2), "--checkpoint", files_ / "other"});
+  EXPECT_EQ(after.status, 0) << after.errors;
+  fs::rename(files_ / "other/step-5", step(5));
+  const CommandResult beyond =
+      run(eight_, {"--steps", "6", "--resume", step(5), "--checkpoint", runs(), "--keep", "3"});
+  EXPECT_EQ(beyond.status, 0) << beyond.errors;
+  EXPECT_FALSE(fs::exists(step(1)));
+  EXPECT_TRUE(fs::exists(step(2)) && fs::exists(step(5)) && fs::exists(step(6)));
+  EXPECT_EQ(files_.read(mine), "mine");
+}
+
+// Nor does one that came there while the run was on its way.
+TEST_F(Checkpoints, AreNotPublishedOverWhatHasComeMeanwhile) {
+  write(one_, "1");
+  fs::create_directories(step(2));
+  files_.write("runs/step-2/mine.txt", "mine");
+  const hycrt::Status status = hycrt::publishCheckpoint(step(1), step(2), nullptr, [](const std::string&) {});
+  EXPECT_EQ(status.code(), hycrt::StatusCode::kIo);
+  EXPECT_TRUE(says(status.message(), "none of hyc's")) << status.message();
+  EXPECT_EQ(files_.read("runs/step-2/mine.txt"), "mine");
+  EXPECT_TRUE(verify(step(1)).ok());
+}
+
+// Users put files of their own beside hyc's: such as what an evaluation of the checkpoint has found.
+TEST_F(Checkpoints, LeaveWhereItIsWhatOthersHavePutIntoThem) {
+  write(eight_, "4");
+  for (int number : {1, 4}) {
+    const std::string folder = "runs/step-" + std::to_string(number);
+    files_.write(folder + "/eval.json", "{}");
+    fs::create_directory(files_ / (folder + "/plots"));
+    files_.write(folder + "/plots/loss", "of " + std::to_string(number));
+  }
+  const CommandResult result = run(
+      eight_, {"--steps", "6", "--resume", step(3), "--checkpoint", runs(), "--checkpoint-every", "1", "--keep", "2"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  // Step 4 was replaced, and then removed; of both, and of step 1, what is not hyc's is where it was, and nothing else.
+  EXPECT_TRUE(says(result.errors + result.output, "'" + step(4) + "' is replaced")) << result.errors;
+  EXPECT_TRUE(says(
+      result.errors + result.output,
+      "'" + step(1) + "' is removed; what others have put into it stays in '" + step(1) + "': 'eval.json', 'plots'"))
+      << result.errors;
+  std::set<std::string> left;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(runs())) {
+    const std::string name = entry.path().string().substr(runs().size() + 1);
+    if (name.rfind("step-5", 0) != 0 && name.rfind("step-6", 0) != 0) left.insert(name);
+  }
+  EXPECT_EQ(left, (std::set<std::string>{"step-1", "step-1/eval.json", "step-1/plots", "step-1/plots/loss", "step-4",
+                                         "step-4/eval.json", "step-4/plots", "step-4/plots/loss"}));
+  EXPECT_EQ(files_.read("runs/step-4/plots/loss"), "of 4");
+  const CommandResult listed = runCommand({HYC_CHECKPOINT, "list", runs()});
+  EXPECT_TRUE(listed.status == 0 && !says(listed.output, step(4))) << listed.output << listed.errors;
+  EXPECT_TRUE(verify(step(5)).ok() && verify(step(6)).ok());
+}
+
+// A manifest of which bytes have changed is still one of hyc's, which the next run may replace.
+TEST_F(Checkpoints, ThatAreDamagedAreReplaced) {
+  write(one_, "2");
+  const std::string whole = files_.read("runs/step-2/checkpoint.json");
+  for (const std::string& damaged : {whole.substr(0, whole.size() / 2), "x" + whole.substr(1)}) {
+    files_.write("runs/step-2/checkpoint.json", damaged);
+    const CommandResult result = run(one_, {"--steps", "2", "--checkpoint", runs(), "--resume", "auto"});
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_EQ(files_.read("runs/step-2/checkpoint.json"), whole);
+  }
+}
+
+// A folder that cannot be removed is no reason to end a training that has its checkpoint.
+TEST_F(Checkpoints, ThatCannotBeRemovedAreTold) {
+  write(one_, "2");
+  std::vector<std::string> told;
+  hycrt::removeOldCheckpoints(files_ / "missing", 2, 1, [&](const std::string& line) { told.push_back(line); });
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(says(told[0], "old checkpoints are not removed")) << told[0];
+  // A name that is hyc's, of what hyc cannot have made.
+  fs::create_directories(step(1) + "/part-x/y");
+  hycrt::removeOldCheckpoints(runs(), 2, 1, [&](const std::string& line) { told.push_back(line); });
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_TRUE(says(told[1], "cannot remove all of the old checkpoint '" + step(1) + "'")) << told[1];
+  EXPECT_TRUE(fs::exists(step(1) + "/part-x/y") && verify(step(2)).ok());
+}
+
+TEST_F(Checkpoints, WithNothingLeftToTrainTellWhatIsNotWritten) {
+  write(one_, "1");
+  const CommandResult result = run(one_, {"--steps", "1", "--resume", runs(), "--dump-gradients", files_ / "g"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(says(result.errors, "'" + (files_ / "g") + "' (--dump-gradients) is not written")) << result.errors;
+  EXPECT_FALSE(fs::exists(files_ / "g"));
+  const CommandResult profiled = run(one_, {"--steps", "0", "--profile", files_ / "p"});
+  EXPECT_EQ(profiled.status, 64);
+  EXPECT_TRUE(says(profiled.errors, "--steps is 0, give 2 or more")) << profiled.errors;
+}
+
+TEST_F(Checkpoints, AreExportedWithAConfigurationThatIsOne) {
+  write(one_, "1");
+  const std::string config = files_ / "config.json", target = files_ / "exported";
+  const auto exportWith = [&](const std::string& text) {
+    files_.write("config.json", text);
+    return runCommand({HYC_CHECKPOINT, "export", runs(), target, "--config", config});
+  };
+  const std::vector<std::pair<std::string, std::string>> rows = {{"some text", "'" + config + "' (--config)"},
+                                                                 {"[1]", "holds array, expected an object"}};
+  for (const auto& [text, words] : rows) {
+    const CommandResult result = exportWith(text);
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_TRUE(says(result.errors, words)) << result.errors;
+    EXPECT_FALSE(fs::exists(target));
+  }
+  EXPECT_EQ(exportWith("{\"model_type\": \"gpt2\"}").status, 0);
+  EXPECT_EQ(files_.read("exported/config.json"), "{\"model_type\": \"gpt2\"}");
 }
 
 TEST_F(Checkpoints, AreTakenByAutoWhereThereAreAny) {

@@ -266,6 +266,34 @@ TEST_F(EndlessRun, WhoseLauncherIsKilledLeavesNothing) {
   expectAllGone();
 }
 
+// As nohup starts a command, or a shell that is no terminal's in the background.
+TEST(IgnoredSignals, AreNoEndOfARun) {
+  CompiledFolder folder(kEight);
+  std::vector<std::string> words{"/bin/sh", "-c", "trap '' HUP INT QUIT PIPE; exec \"$@\"", "sh"};
+  for (std::string& word : folder.command({"--steps", "1000000000", "--log-file", folder / "log"})) {
+    words.push_back(std::move(word));
+  }
+  RunningCommand command(words, {{"MINIATURE_PAUSE", "5"}});
+  const auto awaitStep = [&](size_t step) {
+    for (int i = 0; i < 3000 && recordsOf(folder / "log").size() < step; ++i) usleep(10000);
+    ASSERT_GE(recordsOf(folder / "log").size(), step);
+  };
+  awaitStep(1);
+  const std::vector<pid_t> ranks = command.children();
+  ASSERT_EQ(ranks.size(), 8u);
+  for (int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE}) {
+    kill(command.pid(), signal);
+    awaitStep(recordsOf(folder / "log").size() + 3);
+  }
+  EXPECT_EQ(command.children(), ranks);
+  // Asked by what is not ignored, it ends, and its ranks do.
+  kill(command.pid(), SIGTERM);
+  const CommandResult result = command.finish();
+  EXPECT_EQ(result.status, 143) << result.errors;
+  EXPECT_LT(result.seconds, kSoon);
+  for (pid_t rank : ranks) EXPECT_TRUE(hasEnded(rank)) << rank;
+}
+
 TEST(Failure, OfARankByAbortComesThroughWithItsLastWords) {
   CompiledFolder folder(kEight);
   const CommandResult result = runCommand(folder.command({"--steps", "100", "--save-weights", folder / "w"}),
@@ -409,7 +437,7 @@ TEST(Stopping, AsksARankBeforeItMakesItEnd) {
     CompiledFolder folder(kOne);
     std::filesystem::remove(folder / "bin/stage0");
     folder.files().write("bin/stage0", "#!/bin/sh\ntrap 'touch " + (folder / "asked") + "; " +
-                                           (obeys ? "exit 0" : "true") + "' TERM\ntouch " + (folder / "ready") +
+                                           (obeys ? "exit 0" : "true") + "' INT\ntouch " + (folder / "ready") +
                                            "\nwhile true; do sleep 0.01; done\n");
     std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
     RunningCommand command(folder.command({}));

@@ -173,6 +173,23 @@ TEST_F(Lasting, EndAtOnceAtASecondSIGTERM) {
   EXPECT_LT(result.seconds, kSoon);
 }
 
+// Only SIGTERM asks for a checkpoint first.
+TEST_F(Lasting, EndAtOnceAtTheSignalsOfATerminalAndLeaveNothing) {
+  for (const int signal : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) {
+    fs::remove(log());
+    RunningCommand job(folder_.command(words("1000000")), {{"MINIATURE_PAUSE", "5"}});
+    awaitStep(3);
+    const std::vector<pid_t> ranks = job.children();
+    kill(job.pid(), signal);
+    const CommandResult result = job.finish();
+    EXPECT_EQ(result.status, 128 + signal) << result.errors;
+    EXPECT_LT(result.seconds, kSoon);
+    EXPECT_TRUE(events("checkpoint").empty()) << result.errors;
+    for (const fs::directory_entry& entry : fs::directory_iterator(runs())) ADD_FAILURE() << entry.path();
+    for (pid_t rank : ranks) EXPECT_TRUE(hasEnded(rank)) << rank;
+  }
+}
+
 TEST_F(Lasting, WithoutAFolderForCheckpointsEndAndIgnoreAsBefore) {
   RunningCommand job(folder_.command({"--steps", "1000000000", "--log-file", log()}), {{"MINIATURE_PAUSE", "5"}});
   awaitStep(2);
@@ -382,6 +399,17 @@ TEST_F(Sizes, AreRanksOfOtherLaunchersToo) {
     }
     ASSERT_EQ(losses().size(), 5u);
     for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(losses()[i].second / expected[i].second, 1, 1e-5);
+  }
+}
+
+// What hyc-run would do for all ranks is not left out in silence by one that becomes a rank.
+TEST_F(Sizes, OfALauncherTakeNothingThatIsHycRuns) {
+  for (const std::string option : {"--hostfile=hosts", "--include=a", "--exclude=a", "--ssh-port=22", "--copy-out",
+                                   "--copy=neighbour", "--max-restarts=3", "--ranks=2", "--replan-after=3"}) {
+    const CommandResult result = runCommand(command({"--as-rank", option}));
+    const std::string flag = option.substr(0, option.find('='));
+    EXPECT_EQ(result.status, 64) << option << ": " << result.errors;
+    EXPECT_TRUE(says(result.errors, "error: " + flag + " and --as-rank are given, and it is ")) << result.errors;
   }
 }
 

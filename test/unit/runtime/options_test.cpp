@@ -103,6 +103,35 @@ TEST(Options, ArriveAtTheRanks) {
   EXPECT_EQ(unchanged, 1) << "only --evaluate cannot be given together with the others; name new options above";
 }
 
+// A variable of a shell that is not set makes an empty value.
+TEST(Options, HaveNoEmptyValues) {
+  int values = 0;
+  for (const std::string& word : kEverything) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) continue;
+    ++values;
+    const std::string flag = word.substr(0, equals);
+    const auto expect = [&](const std::vector<std::string>& given, const std::string& message) {
+      std::vector<std::string> words{"OUT"};
+      words.insert(words.end(), given.begin(), given.end());
+      const Result<ParsedCommandLine> parsed = parse(words, CommandLine::kHycRun);
+      ASSERT_FALSE(parsed.ok()) << flag;
+      EXPECT_EQ(parsed.status().code(), StatusCode::kUsage);
+      EXPECT_EQ(parsed.status().message().rfind(message, 0), 0u) << parsed.status().message();
+    };
+    expect({flag, ""}, flag + ": found '', expected ");
+    expect({flag + "="}, flag + " has no value, expected one behind it");
+  }
+  EXPECT_GT(values, 40);
+  const Result<ParsedCommandLine> data = parse({"OUT", "--data", ""}, CommandLine::kHycRun);
+  ASSERT_FALSE(data.ok());
+  EXPECT_EQ(data.status().message(), "--data: found '', expected FILE");
+  const Result<ParsedCommandLine> out = parse({""}, CommandLine::kHycRun);
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.status().message(), "OUT: found '', expected a value");
+  EXPECT_FALSE(parse({"--out", ""}, CommandLine::kRank).ok());
+}
+
 TEST(Options, OfAnEvaluationArriveToo) {
   const Result<ParsedCommandLine> told = parse({"OUT", "--evaluate", "--steps", "100"}, CommandLine::kHycRun);
   ASSERT_TRUE(told.ok()) << told.status().message();

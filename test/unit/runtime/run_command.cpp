@@ -36,6 +36,8 @@ RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const 
   if (pid_ != 0) return;
   dup2(open(output.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
   dup2(open(errors.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+  // Tests may run in the background of a script, which ignores what a command is to be ended by.
+  for (int signal : {SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_DFL);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   execv(words[0], words.data());
   _exit(127);

@@ -145,7 +145,7 @@ Status writeCheckpoint(const ForeignStates& states, const ImportOptions& options
   if (!file.ok()) return file.status();
   HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
   HYCRT_RETURN_IF_ERROR(file->finish("").status());
-  return publishCheckpoint(partial, target, nullptr);
+  return publishCheckpoint(partial, target, nullptr, [](const std::string&) {});
 }
 
 }  // namespace
