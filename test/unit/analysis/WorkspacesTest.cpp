@@ -144,7 +144,7 @@ TEST_F(Workspaces, ColumnsOfConvolutionsAreThoseOfTheirContract) {
             hyc::kernels::ConvolutionDesc desc;
             desc.batch = 5, desc.groups = groups, desc.channels = channels * groups, desc.outputs = outputs * groups;
             desc.kernel[1] = kernel, desc.kernel[2] = kernel + 1, desc.positions[2] = size, desc.positions[0] = 2;
-            EXPECT_EQ(hyc::convolutionColumns({groups, channels, outputs, kernel * (kernel + 1), 2 * size}),
+            EXPECT_EQ(hyc::convolutionColumns({desc.batch, groups, channels, outputs, kernel * (kernel + 1), 2 * size}),
                       hyc::kernels::convolutionColumns(desc))
                 << groups << " groups, " << channels << " channels, " << outputs << " outputs";
           }
