@@ -63,8 +63,8 @@ void betweenAll(NodeTranslation &node) {
   node.finish(distanceOf(node, flat, node.number("p", 2), type));
 }
 
-/// How many indices each bag has where offsets are a range in equal steps that the archive knows, as torch makes them of a
-/// matrix of indices, and where they leave no rest; else none. Offsets begin with 0 by torch's contract.
+/// How many indices each bag has where offsets are a range in equal steps that the archive knows, as torch makes them
+/// of a matrix of indices, and where they leave no rest; else none. Offsets begin with 0 by torch's contract.
 std::optional<int64_t> equalBags(NodeTranslation &node) {
   const TensorMeta &indices = node.metaOf("indices"), &offsets = node.metaOf("offsets");
   if (indices.sizes.size() != 1 || offsets.sizes.size() != 1 || !indices.sizes[0].value || !offsets.sizes[0].value)
