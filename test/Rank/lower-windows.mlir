@@ -1,4 +1,4 @@
-// Windows and ops by number are one library kernel each; a convolution's workspace holds one sample's patches, and its
+// Windows and ops by number are one library kernel each; a convolution's workspace holds samples' patches, and its
 // weights' gradient is added to the state where it lies.
 // RUN: hyc-opt %s --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s
 
