@@ -272,6 +272,8 @@ Error Compilation::applyRules() {
   for (ModuleOp each : trainedModules()) {
     if (Error error = applyShardingRules(plan.rules, each))
       return error;
+    if (Error error = checkCutRules(plan.rules, each))
+      return error;
     if (Error error = applyLifetimeRules(plan.rules, each))
       return error;
   }
@@ -664,8 +666,9 @@ static CompileResult compileAsFarAsItGoes(const CompileOptions &options, const T
   CompileResult result = Compilation(training, toolchain, listener).run();
   if (!result)
     return result;
+  std::string first = StringRef(why).split('\n').first.str(); // of what may be a page
   CompileDiagnostic note{CompileDiagnostic::Note, options.input,
-                         "the programs only train; to evaluate beside it (--entry train,evaluate) fails: " + why};
+                         "the programs only train; to evaluate beside it (--entry train,evaluate) fails: " + first};
   if (listener.diagnosed)
     listener.diagnosed(note);
   result.diagnostics.push_back(std::move(note));

@@ -121,6 +121,14 @@ int64_t Plan::furtherRanks() const {
   return std::min<int64_t>(ranks, kMaxRanks + 1);
 }
 
+bool PlanRules::offloadsActivations() const {
+  return any_of(lifetimes, [](const PlanRule &rule) { return StringRef(rule.value).split(' ').first == "offload"; });
+}
+
+bool PlanRules::dividesActivations() const {
+  return any_of(lifetimes, [](const PlanRule &rule) { return StringRef(rule.value).contains(" over "); });
+}
+
 std::string Plan::describeFurtherAxes() const {
   std::string text;
   for (StringRef axis : rules.axes)
@@ -148,7 +156,7 @@ static Error readObject(const JsonObjectReader &root, StringRef object, const st
   return readSettings(*reader, object, path, plan);
 }
 
-/// Rules that give `property` ("sharding").
+/// Rules that give `property` ("sharding"); or of parameters' states alone, whose sharding is then hyc's to choose.
 static Error readRules(const JsonObjectReader &root, StringRef key, StringRef property, std::vector<PlanRule> &rules) {
   return root.readObjects(key, [&](const JsonObjectReader &rule) -> Error {
     rules.emplace_back();
@@ -156,8 +164,12 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
     if (property == "sharding")
       for (const StateProperty &said : kStateProperties)
         others.push_back(said.key);
-    if (Error error = rule.checkKeys({"match", property}, others))
+    if (!rule.has(property) && !any_of(others, [&](StringRef name) { return rule.has(name); }))
+      return rule.checkKeys({"match", property}, others);
+    others.push_back(property);
+    if (Error error = rule.checkKeys({"match"}, others))
       return error;
+    others.pop_back();
     if (Error error = rule.read("match", rules.back().match))
       return error;
     rules.back().place = rule.placeOf("match");
@@ -169,13 +181,13 @@ static Error readRules(const JsonObjectReader &root, StringRef key, StringRef pr
       if (rule.has(name))
         if (Error error = rule.read(name, rules.back().states[name.str()]))
           return error;
-    return rule.read(property, rules.back().value);
+    return rule.has(property) ? rule.read(property, rules.back().value) : Error::success();
   });
 }
 
 static Error checkRootKeys(const JsonObjectReader &root) {
-  SmallVector<StringRef> required = {"format_version", kMesh, "cuts", "inputs", "parameters"},
-                         optional = {"lifetimes", "forms"};
+  SmallVector<StringRef> required = {"format_version", kMesh},
+                         optional = {"cuts", "inputs", "parameters", "lifetimes", "forms"};
   addKeys("", required, optional);
   for (StringRef object : objects())
     if (object != kMesh)
@@ -183,8 +195,13 @@ static Error checkRootKeys(const JsonObjectReader &root) {
   return root.checkKeys(required, optional);
 }
 
-/// One cut between every two chunks.
-static Error checkCuts(const JsonObjectReader &root, const Plan &plan) {
+/// One cut between every two chunks; a file without the key leaves them to the method.
+static Error readCuts(const JsonObjectReader &root, Plan &plan) {
+  if (!root.has("cuts"))
+    return Error::success();
+  if (Error error = root.read("cuts", plan.rules.cuts))
+    return error;
+  plan.rules.cutsPlace = root.placeOf("cuts");
   int64_t expected = *plan.pp * *plan.virtualStages - 1;
   if (static_cast<int64_t>(plan.rules.cuts.size()) == expected)
     return Error::success();
@@ -192,7 +209,7 @@ static Error checkCuts(const JsonObjectReader &root, const Plan &plan) {
   if (*plan.virtualStages > 1)
     chunks += " × virtual_stages " + std::to_string(*plan.virtualStages);
   return root.fail("cuts", "\"cuts\" has " + Twine(plan.rules.cuts.size()) + " entries, expected " + Twine(expected) +
-                               " for " + chunks);
+                               " for " + chunks + "; leave the key out to have hyc choose them");
 }
 
 static Error readFields(const JsonObjectReader &root, const std::string &path, Plan &plan) {
@@ -210,16 +227,16 @@ static Error readFields(const JsonObjectReader &root, const std::string &path, P
         return Error::success();
       },
       [&] { return readSettings(root, "", path, plan); },
-      [&] { return root.read("cuts", plan.rules.cuts); },
-      [&] { return readRules(root, "inputs", "sharding", plan.rules.inputs); },
-      [&] { return readRules(root, "parameters", "sharding", plan.rules.parameters); },
+      [&] { return readCuts(root, plan); },
+      [&] { return readOptionalRules("inputs", "sharding", plan.rules.inputs); },
+      [&] { return readOptionalRules("parameters", "sharding", plan.rules.parameters); },
       [&] { return readOptionalRules("lifetimes", "lifetime", plan.rules.lifetimes); },
       [&] { return readOptionalRules("forms", "form", plan.rules.forms); },
   };
   for (const std::function<Error()> &step : steps)
     if (Error error = step())
       return error;
-  return checkCuts(root, plan);
+  return Error::success();
 }
 
 Expected<Plan> hyc::readPlan(const std::string &path) {
@@ -343,23 +360,22 @@ static Error takeSetting(CompileOptions &options, const SettingRow &row, Setting
 
 /// What a flag asks for by a name of its own, and a plan says by its rules.
 static Error checkPromises(const CompileOptions &options, const Plan &plan) {
-  auto mentions = [](ArrayRef<PlanRule> rules, StringRef text) {
-    return any_of(rules, [&](const PlanRule &rule) { return StringRef(rule.value).contains(text); });
-  };
+  bool splitsInputs =
+      any_of(plan.rules.inputs, [](const PlanRule &rule) { return StringRef(rule.value).contains("tp"); });
   struct Promise {
     const Setting<bool> &setting;
     bool isKept;
     StringRef broken;
   };
   for (const Promise &promise :
-       {Promise{options.partitionActivations, mentions(plan.rules.lifetimes, "save over"), "saves nothing over tp"},
-        Promise{options.sequenceParallel, mentions(plan.rules.inputs, "tp"), "splits no input over tp"}}) {
+       {Promise{options.partitionActivations, plan.rules.dividesActivations(), "saves nothing over tp"},
+        Promise{options.sequenceParallel, splitsInputs, "splits no input over tp"}}) {
     if (!*promise.setting || promise.isKept || *plan.tp == 1)
       continue;
     return contradiction(promise.setting.getOrigin(), promise.setting.getSource(),
                          "given, but " + *options.planFile + " " + promise.broken);
   }
-  if (*options.offloadActivations != "none" && !mentions(plan.rules.lifetimes, "offload"))
+  if (*options.offloadActivations != "none" && !plan.rules.offloadsActivations())
     return contradiction(options.offloadActivations.getOrigin(), options.offloadActivations.getSource(),
                          "given, but " + *options.planFile + " offloads no activation");
   return Error::success();

@@ -52,6 +52,12 @@ struct PlanRules {
   std::vector<PlanRule> forms; ///< of composite ops: whole or decomposed
   /// The optional objects that plan.json has: "zero" where rules tell what is flat, "offload" where they place states.
   std::set<std::string, std::less<>> objects;
+  std::string cutsPlace = {}; ///< where a file has "cuts", as FILE:LINE:COLUMN
+
+  /// Whether any value waits for backward on the host, whole or in parts.
+  bool offloadsActivations() const;
+  /// Whether any is kept or moved in parts over axes of the mesh.
+  bool dividesActivations() const;
 };
 
 struct Plan : LearningRatePlan {

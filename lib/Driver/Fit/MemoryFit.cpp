@@ -5,6 +5,7 @@
 #include "Report/MemoryReport.h"
 #include "hyc/Support/DriverError.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -60,6 +61,20 @@ static std::string proposeWriting(const JobAccount &job, const CompileOptions &o
   return "\n    --keep-constants=false: " + formatBytes(planned->account.mostDeviceBytes());
 }
 
+/// Flags of the command that a layout leaves nothing to do, beside which it would be refused, as " (without
+/// --nvme-path)".
+static std::string describeWithdrawn(const CompileOptions &options, const Layout &layout) {
+  bool usesDisk = layout.offloadOptimizer == "nvme" || layout.offloadParam == "nvme";
+  std::vector<StringRef> flags;
+  if (*options.partitionActivations && layout.recompute != "layer")
+    flags.push_back("--partition-activations");
+  if (!options.activationMemory->empty() && layout.recompute != "auto")
+    flags.push_back("--activation-memory");
+  if (!options.nvmePath->empty() && options.nvmePath.getOrigin() == Origin::Flag && !usesDisk)
+    flags.push_back("--nvme-path");
+  return flags.empty() ? "" : " (without " + join(flags, ", ") + ")";
+}
+
 namespace {
 /// Changes that fit, one line each, or why there are none.
 struct Proposals {
@@ -85,8 +100,9 @@ static Proposals findProposals(const CompileOptions &options, const Layout &from
     LayoutPlanning planning(request, options, means, kProposals);
     planning.run(found);
     for (const auto &[scored, job] : llvm::zip_equal(planning.fitting, planning.jobs))
-      proposals.lines +=
-          "\n    " + describeChange(from, compiledLayout(scored)) + ": " + formatBytes(job.account.mostDeviceBytes());
+      proposals.lines += "\n    " + describeChange(from, compiledLayout(scored)) +
+                         describeWithdrawn(options, compiledLayout(scored)) + ": " +
+                         formatBytes(job.account.mostDeviceBytes());
     if (found.closest && planning.fitting.empty())
       proposals.lack = describeLack(options, request, found, planning, means);
   }
@@ -105,10 +121,14 @@ Error hyc::checkFit(const JobAccount &job, const CompileOptions &options, int64_
   const StageAccount &stage = *tightest.stage;
   int64_t need = stage.deviceBytes();
   bool isOne = job.ranksPerStage() == 1;
+  auto limit = static_cast<int64_t>(tightest.limit.bytes);
+  std::string limitText = formatBytes(limit);
+  if (limitText == formatBytes(need)) // it is a matter of a few
+    limitText += " (" + std::to_string(limit) + " bytes)";
   std::string text = describeRanks(job, stage) + (isOne ? " needs " : " need ") + formatBytes(need) + " (" +
                      std::to_string(need) + " bytes) of device memory" + (isOne ? "" : " each") + ", " +
-                     tightest.limit.source + (options.deviceMemory->empty() ? " has " : " is ") +
-                     formatBytes(static_cast<int64_t>(tightest.limit.bytes)) + describeNeed(job, stage);
+                     tightest.limit.source + (options.deviceMemory->empty() ? " has " : " is ") + limitText +
+                     describeNeed(job, stage);
 
   Layout from = layoutOf(options);
   from.tp = job.tp, from.pp = job.pp, from.dp = job.dp, from.microBatch = microBatch;

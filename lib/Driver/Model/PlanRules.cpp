@@ -8,6 +8,7 @@
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Plan/StateProperties.h"
 #include "hyc/Support/DriverError.h"
+#include "hyc/Support/NearestName.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -107,7 +108,8 @@ static Error applyRules(ArrayRef<PlanRule> rules, StringRef what, ArrayRef<Strin
                         llvm::function_ref<Error(size_t, dist::ShardingAttr, const PlanRule &)> set) {
   for (const PlanRule &rule : rules) {
     dist::ShardingAttr sharding = parseSharding(rule.value, known.context);
-    if (!sharding || !known.splitsOnly(sharding))
+    bool isLeftOpen = rule.value.empty() && !rule.states.empty();
+    if (!isLeftOpen && (!sharding || !known.splitsOnly(sharding)))
       return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has sharding \"" +
                                            shown(rule.value) + "\", expected one list of the axes " + known.listAxes() +
                                            " a dimension, as in \"[{dp}, {}, {tp}]\"");
@@ -209,6 +211,8 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
     names.push_back(param.getSymName());
   SmallVector<ParamStates> states = collectParamStates(module);
   auto setParam = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) {
+    if (!sharding)
+      return applyToStates(states[index], rule, known);
     params[index]->setAttr(dist::kSharding, sharding.withoutFlat());
     if (rules.objects.count("zero") || !sharding.getFlat().empty())
       states[index].used()->setAttr(dist::kFlat, sharding.getFlat());
@@ -220,7 +224,7 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
-    if (!sharding.getFlat().empty() || !rule.states.empty())
+    if (!sharding || !sharding.getFlat().empty() || !rule.states.empty())
       return makeError(ExitCode::Data,
                        rule.place + ": \"" + shown(rule.match) + "\" is an input, of which nothing is flat");
     microbatch.setArgAttr(index, dist::kSharding, sharding);
@@ -274,15 +278,32 @@ Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
   for (const PlanRule &rule : rules.lifetimes) {
     auto lifetime = dyn_cast_or_null<dist::LifetimeAttr>(parseProperty("lifetime", rule.value, module.getContext()));
     if (!lifetime)
-      return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has lifetime \"" +
-                                           shown(rule.value) +
-                                           "\", expected \"save\", \"save over {tp}\", \"offload\" or \"recompute\"");
+      return makeError(ExitCode::Data,
+                       rule.place + ": \"" + shown(rule.match) + "\" has lifetime \"" + shown(rule.value) +
+                           "\", expected \"save\", \"save over {tp}\", \"offload\", \"offload over {tp}\" or "
+                           "\"recompute\"");
     if (Error error = applyRule(rule, "forward op", ids, [&](size_t index) {
           setLifetime(ops[index], lifetime);
           return Error::success();
         }))
       return error;
   }
+  return Error::success();
+}
+
+Error hyc::checkCutRules(const PlanRules &rules, ModuleOp module) {
+  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  if (!microbatch)
+    return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
+  std::vector<StringRef> ids;
+  for (Operation &op : microbatch.getBody().front())
+    if (!op.hasAttr("hyc.backward") && !getId(&op).empty())
+      ids.push_back(getId(&op));
+  for (const std::string &cut : rules.cuts)
+    if (!llvm::is_contained(ids, cut))
+      return makeError(ExitCode::Data,
+                       rules.cutsPlace + ": \"cuts\" names \"" + shown(cut) + "\", which is no op of the model" +
+                           (ids.empty() ? "" : "; the nearest is \"" + nearestName(cut, ids).str() + "\""));
   return Error::success();
 }
 
@@ -386,6 +407,10 @@ static std::vector<PlanRule> describeLifetimes(FuncOp microbatch) {
     if (given != wanted.value)
       exceptions.push_back(wanted);
   }
+  // The last rule that matches holds, and a name has one rule of its own.
+  llvm::erase_if(rules, [&](const PlanRule &rule) {
+    return llvm::any_of(exceptions, [&](const PlanRule &exception) { return exception.match == rule.match; });
+  });
   llvm::append_range(rules, exceptions);
   return rules;
 }
@@ -425,6 +450,17 @@ static bool hasPlacedStates(ModuleOp module) {
                       [](Operation &op) { return dist::placementOf(&op) != dist::kOnDevice; });
 }
 
+/// Axes that the model had cut in parts, as `tp.tp0:2`, beside those that somebody has said.
+static void addParts(dist::MeshOp mesh, std::vector<std::string> &axes) {
+  if (!mesh.getParents())
+    return;
+  for (auto [name, parent, size] : llvm::zip_equal(mesh.getAxes().getAsValueRange<StringAttr>(),
+                                                   mesh.getParents()->getAsValueRange<StringAttr>(), mesh.getSizes()))
+    if (std::string text = (parent + "." + name + ":" + Twine(size)).str();
+        !parent.empty() && !llvm::is_contained(axes, text))
+      axes.push_back(text);
+}
+
 Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
   Plan plan = chosen;
   PlanRules &rules = plan.rules;
@@ -438,6 +474,7 @@ Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
     plan.dp = mesh.getSize(StringAttr::get(context, "dp"));
     plan.pp = mesh.getStages();
     plan.virtualStages = mesh.getVirtualStages();
+    addParts(mesh, rules.axes);
   }
   if (*plan.zero > 0 || hasFlatStates(module))
     rules.objects.insert("zero");
@@ -467,7 +504,7 @@ Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
         rules.inputs.push_back({name.str(), spell(sharding)});
     rules.cuts = findCuts(microbatch, *plan.pp * *plan.virtualStages);
     rules.lifetimes = describeLifetimes(microbatch);
-    if (llvm::any_of(rules.lifetimes, [](const PlanRule &rule) { return rule.value == "offload"; }))
+    if (rules.offloadsActivations())
       rules.objects.insert("offload");
   }
   return plan;

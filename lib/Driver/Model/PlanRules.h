@@ -18,6 +18,9 @@ llvm::Error applyStateRules(const PlanRules &rules, mlir::ModuleOp module);
 /// Hangs the rules' lifetimes on the forward ops of @microbatch. A rule that matches none is an error.
 llvm::Error applyLifetimeRules(const PlanRules &rules, mlir::ModuleOp module);
 
+/// Refuses cuts before ops that the model has not.
+llvm::Error checkCutRules(const PlanRules &rules, mlir::ModuleOp module);
+
 /// Hangs the rules' forms on the composite ops of @train, whose gradients depend on them. A rule that matches none is
 /// an error.
 llvm::Error applyFormRules(const PlanRules &rules, mlir::ModuleOp module);

@@ -154,8 +154,7 @@ static void writeFacts(json::OStream &json, const CompiledModel &model) {
     moves("optimizer", *plan.offloadOptimizer);
     moves("parameters", *plan.offloadParam);
     moves("gradients", *plan.offloadGradients);
-    auto leaves = [](const PlanRule &rule) { return rule.value == "offload"; };
-    moves("activations", any_of(plan.rules.lifetimes, leaves) ? "cpu" : "none");
+    moves("activations", plan.rules.offloadsActivations() ? "cpu" : "none");
     fact("offload", offload.empty() ? "none" : offload);
   });
 }

@@ -11,16 +11,18 @@ refused = subprocess.run(command + ["-o", folder + "/refused"], capture_output=T
 print(refused.stderr, end="")
 if refused.returncode != 65:
     sys.exit(f"ended with {refused.returncode}, expected 65")
-proposals = re.findall(r"^    (--.*?)(?: \(on \d+ ranks\))?: ", refused.stderr, re.MULTILINE)
+proposals = re.findall(r"^    (--.*?)(?: \(on \d+ ranks\))?(?: \(without (.*)\))?: ", refused.stderr, re.MULTILINE)
 if not proposals:
     sys.exit("proposed nothing")
-for number, proposal in enumerate(proposals):
+for number, (proposal, withdrawn) in enumerate(proposals):
     words, changed = [], proposal.split()
     replaced = dict(zip(changed[::2], changed[1::2]))
     rest = iter(command)
     for word in rest:
-        if word in replaced:
+        if word in replaced or (word in withdrawn.split(", ") and word != "--partition-activations"):
             next(rest)
+        elif word in withdrawn.split(", "):
+            continue
         else:
             words.append(word)
     fits = subprocess.run(words + changed + ["-o", f"{folder}/fits{number}"], capture_output=True, text=True)
