@@ -489,7 +489,6 @@ const onnxfile::Node *NodeTranslation::sourceOf(Name &value) {
   return nullptr;
 }
 
-/// A tensor attribute called `value` with one element.
 std::optional<int64_t> NodeTranslation::knownInteger(Name value) {
   const onnxfile::Node *made = sourceOf(value);
   if (!made || made->op_type() != "Constant")
@@ -500,6 +499,7 @@ std::optional<int64_t> NodeTranslation::knownInteger(Name value) {
   return std::nullopt;
 }
 
+/// A tensor attribute called `value` with one element.
 static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> dims, double value) {
   onnxfile::Attribute *attribute = node.add_attribute();
   attribute->set_name("value");
