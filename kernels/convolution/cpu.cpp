@@ -1,28 +1,21 @@
-// Convolutions on CPUs. One sample and group at a time: its patches become the columns of a matrix
-// [channels · kernel, places], and the product with the weights runs on the whole team.
+// Convolutions on CPUs. Of one group and one sample at a time, or several of few places each, patches become the
+// columns of a matrix [channels · kernel, samples · places], and the product with the weights runs on the whole team.
+// Groups of few channels: direct.h.
+#include <omp.h>
+
+#include "kernels/convolution/direct.h"
+#include "kernels/convolution/lines.h"
 #include "kernels/convolution/op.h"
 #include "kernels/gemm/op.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/lanes.h"
+#include "kernels/isa/scratch.h"
 #include "kernels/parallel/team.h"
 
 namespace hyc::kernels {
 namespace HYC_ISA {
 
 namespace {
-
-// Positions [begin, end) of a dimension at which kernel element `tap` lies inside the input.
-struct Inside {
-  int64_t begin, end;
-};
-Inside insideOf(const ConvolutionDesc &d, int dim, int64_t tap) {
-  const int64_t shift = tap * d.dilation[dim] - d.low[dim], stride = d.stride[dim];
-  int64_t begin = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-  int64_t end = shift >= d.size[dim] ? 0 : (d.size[dim] - 1 - shift) / stride + 1;
-  if (end > d.positions[dim]) end = d.positions[dim];
-  if (begin > end) begin = end;
-  return {begin, end};
-}
 
 // Calls line(first place of the line, first element of x or -1, inner range) for each line of positions at one tap:
 // the innermost positions, `inner` of which are inside from x's element on, `stride[2]` apart.
@@ -39,26 +32,6 @@ void forEachLine(const ConvolutionDesc &d, int64_t tap, Line line) {
       line((p0 * d.positions[1] + p1) * d.positions[2], (s0 * d.size[1] + s1) * d.size[2] + s2,
            isInside ? c : Inside{0, 0});
     }
-}
-
-// Every other of 2 · kLanes − 1 floats.
-HYC_INLINE Vector loadEveryOther(const float *source) {
-  WordVector even;
-  for (int64_t l = 0; l < kLanes; ++l) even[l] = static_cast<uint32_t>(2 * l < kLanes ? 2 * l : 2 * l + 1);
-  return __builtin_shuffle(load(source), load(source + kLanes - 1), even);
-}
-
-// line[i] = source[i · stride]. Of every other element, lines are short where images are small: the last of a line are
-// loaded with some of those before them once more.
-HYC_INLINE void loadEvery(const float *source, int64_t stride, int64_t begin, int64_t end, float *line) {
-  if (stride == 1) {
-    for (int64_t i = begin; i < end; ++i) line[i] = source[i];
-  } else if (stride == 2 && end - begin >= kLanes) {
-    for (int64_t i = begin; i + kLanes < end; i += kLanes) store(line + i, loadEveryOther(source + 2 * i));
-    store(line + end - kLanes, loadEveryOther(source + 2 * (end - kLanes)));
-  } else {
-    for (int64_t i = begin; i < end; ++i) line[i] = source[i * stride];
-  }
 }
 
 // target[i · stride] += line[i]. Of every other element whole vectors are added to, with zeros between, which change no
@@ -80,14 +53,15 @@ HYC_INLINE void addEvery(const float *line, int64_t stride, int64_t begin, int64
   }
 }
 
-// columns[c · kernels + k, p] = x[c, element of p at k], 0 in the padding. x: some of one sample's channels.
-void gatherColumns(const ConvolutionDesc &d, int64_t channels, const float *x, float *columns) {
+// columns[c · kernels + k, p] = x[c, element of p at k], 0 in the padding. x: some of one sample's channels; `pitch`
+// floats are between the columns' rows.
+void gatherColumns(const ConvolutionDesc &d, int64_t channels, const float *x, float *columns, int64_t pitch) {
   const int64_t rows = channels * d.kernels(), places = d.places(), stride = d.stride[2];
   runTeam(rows * places >= kParallelElements, [&] {
 #pragma omp for schedule(static)
     for (int64_t row = 0; row < rows; ++row) {
       const float *from = x + row / d.kernels() * d.sizes();
-      float *to = columns + row * places;
+      float *to = columns + row * pitch;
       forEachLine(d, row % d.kernels(), [&](int64_t place, int64_t element, Inside inner) {
         float *line = to + place;
         const float *source = from + element - inner.begin * stride;
@@ -100,7 +74,7 @@ void gatherColumns(const ConvolutionDesc &d, int64_t channels, const float *x, f
 }
 
 // The transpose: x[c, element of p at k] += columns[c · kernels + k, p], for each channel in the order of k.
-void scatterColumns(const ConvolutionDesc &d, const float *columns, float *x) {
+void scatterColumns(const ConvolutionDesc &d, const float *columns, int64_t pitch, float *x) {
   const int64_t channels = d.groupChannels(), places = d.places(), stride = d.stride[2];
   runTeam(channels * d.kernels() * places >= kParallelElements, [&] {
 #pragma omp for schedule(static)
@@ -109,7 +83,7 @@ void scatterColumns(const ConvolutionDesc &d, const float *columns, float *x) {
       for (int64_t i = 0; i < d.sizes(); ++i) to[i] = 0;
       for (int64_t k = 0; k < d.kernels(); ++k)
         forEachLine(d, k, [&](int64_t place, int64_t element, Inside inner) {
-          const float *line = columns + (c * d.kernels() + k) * places + place;
+          const float *line = columns + (c * d.kernels() + k) * pitch + place;
           float *target = to + element - inner.begin * stride;
           addEvery(line, stride, inner.begin, inner.end, target);
         });
@@ -126,137 +100,143 @@ int64_t channelsAtOnce(const ConvolutionDesc &d) {
   return count < d.groupChannels() ? count : d.groupChannels();
 }
 
-// One output channel of one sample, tap by tap.
-void directOutput(const ConvolutionDesc &d, const float *x, const float *w, float *y) {
-  const int64_t stride = d.stride[2];
-  for (int64_t p = 0; p < d.places(); ++p) y[p] = 0;
-  for (int64_t c = 0; c < d.groupChannels(); ++c)
-    for (int64_t k = 0; k < d.kernels(); ++k) {
-      const float weight = w[c * d.kernels() + k];
-      forEachLine(d, k, [&](int64_t place, int64_t element, Inside inner) {
-        const float *source = x + c * d.sizes() + element - inner.begin * stride;
-        float *line = y + place;
-        for (int64_t i = inner.begin; i < inner.end; ++i) line[i] += weight * source[i * stride];
-      });
-    }
-}
-
-// One input channel of one sample: w is of the group's first output, c its place in the group.
-void directInput(const ConvolutionDesc &d, const float *y, const float *w, int64_t c, float *x) {
-  const int64_t stride = d.stride[2];
-  for (int64_t i = 0; i < d.sizes(); ++i) x[i] = 0;
-  for (int64_t o = 0; o < d.groupOutputs(); ++o)
-    for (int64_t k = 0; k < d.kernels(); ++k) {
-      const float weight = w[(o * d.groupChannels() + c) * d.kernels() + k];
-      forEachLine(d, k, [&](int64_t place, int64_t element, Inside inner) {
-        const float *line = y + o * d.places() + place;
-        float *target = x + element - inner.begin * stride;
-        for (int64_t i = inner.begin; i < inner.end; ++i) target[i * stride] += weight * line[i];
-      });
-    }
-}
-
-// One weight's part of one sample, summed in 16 lanes along each line.
-float directWeight(const ConvolutionDesc &d, const float *x, const float *y, int64_t k) {
-  constexpr int64_t kLanes = 16;
-  const int64_t stride = d.stride[2];
-  float lanes[kLanes] = {};
-  forEachLine(d, k, [&](int64_t place, int64_t element, Inside inner) {
-    const float *line = y + place, *source = x + element - inner.begin * stride;
-    int64_t i = inner.begin;
-    for (; i + kLanes <= inner.end; i += kLanes)
-      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += line[i + lane] * source[(i + lane) * stride];
-    for (int64_t lane = 0; i < inner.end; ++i, ++lane) lanes[lane] += line[i] * source[i * stride];
-  });
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  return lanes[0];
-}
-
 bool isWorthATeam(const ConvolutionDesc &d) {
   return d.batch * d.outputs * d.places() * d.groupChannels() * d.kernels() >= kParallelElements;
+}
+
+// job(0) … job(count − 1) with the planes of the thread that it runs on, each thread's made ready by prepare(planes).
+template <typename Prepare, typename Job>
+void forEachDirect(const ConvolutionDesc &d, int64_t count, void *workspace, Prepare prepare, Job job) {
+  runTeam(isWorthATeam(d), [&] {
+    const int64_t floats = directFloats(d);
+    DirectPlanes planes(
+        d, workspace ? static_cast<float *>(workspace) + omp_get_thread_num() * floats : threadScratch(floats));
+    prepare(planes);
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < count; ++i) job(planes, i);
+  });
+}
+
+void directOutputs(const ConvolutionDesc &d, const float *x, const float *w, float *y, void *workspace) {
+  forEachDirect(
+      d, d.batch * d.groups, workspace, [](DirectPlanes &planes) { planes.prepareByElement(); },
+      [&](DirectPlanes &planes, int64_t part) {
+        planes.outputs(x + part * d.groupChannels() * d.sizes(),
+                       w + part % d.groups * d.groupOutputs() * d.groupChannels() * d.kernels(),
+                       y + part * d.groupOutputs() * d.places());
+      });
+}
+
+void directInputs(const ConvolutionDesc &d, const float *y, const float *w, float *x, void *workspace) {
+  forEachDirect(
+      d, d.batch * d.groups, workspace, [](DirectPlanes &planes) { planes.prepareByPhase(); },
+      [&](DirectPlanes &planes, int64_t part) {
+        planes.inputs(y + part * d.groupOutputs() * d.places(),
+                      w + part % d.groups * d.groupOutputs() * d.groupChannels() * d.kernels(),
+                      x + part * d.groupChannels() * d.sizes());
+      });
+}
+
+void directWeights(const ConvolutionDesc &d, const float *x, const float *y, float *w, bool accumulates,
+                   void *workspace) {
+  const int64_t inputs = d.groupChannels() * d.kernels();
+  forEachDirect(
+      d, d.outputs, workspace, [](DirectPlanes &planes) { planes.prepareByElement(); },
+      [&](DirectPlanes &planes, int64_t o) {
+        for (int64_t i = 0; i < inputs && !accumulates; ++i) w[o * inputs + i] = 0;
+        for (int64_t n = 0; n < d.batch; ++n)
+          planes.weights(x + (n * d.channels + o / d.groupOutputs() * d.groupChannels()) * d.sizes(),
+                         y + (n * d.outputs + o) * d.places(), w + o * inputs);
+      });
+}
+
+// Samples whose patches lie side by side in one product, [first, first + count).
+struct SampleBlock {
+  int64_t first, count;
+};
+template <typename Body>
+void forEachSampleBlock(const ConvolutionDesc &d, Body body) {
+  const int64_t atOnce = convolutionSamples(d);
+  for (int64_t n = 0; n < d.batch; n += atOnce)
+    for (int64_t g = 0; g < d.groups; ++g) body(SampleBlock{n, n + atOnce < d.batch ? atOnce : d.batch - n}, g);
+}
+
+// Between y of a block's samples, [sample, outputs, places], and a matrix [outputs, sample · places] of them.
+template <typename Copy>
+void forEachOutputLine(const ConvolutionDesc &d, const SampleBlock &block, Copy copy) {
+  runTeam(block.count * d.groupOutputs() * d.places() >= kParallelElements, [&] {
+#pragma omp for schedule(static)
+    for (int64_t o = 0; o < d.groupOutputs(); ++o)
+      for (int64_t n = 0; n < block.count; ++n)
+        copy((n * d.outputs + o) * d.places(), (o * block.count + n) * d.places());
+  });
 }
 
 }  // namespace
 
 void convolution(const ConvolutionDesc &d, const float *x, const float *w, float *y, float *columns,
                  void *gemmWorkspace) {
-  const int64_t inputs = d.groupChannels() * d.kernels();
-  if (d.isDirect()) {
-    runTeam(isWorthATeam(d), [&] {
-#pragma omp for schedule(static)
-      for (int64_t job = 0; job < d.batch * d.outputs; ++job) {
-        const int64_t n = job / d.outputs, o = job % d.outputs, group = o / d.groupOutputs();
-        directOutput(d, x + (n * d.channels + group * d.groupChannels()) * d.sizes(), w + o * inputs,
-                     y + job * d.places());
-      }
-    });
-    return;
-  }
+  if (d.isDirect()) return directOutputs(d, x, w, y, gemmWorkspace);
+  const int64_t inputs = d.groupChannels() * d.kernels(), places = d.places();
   GemmDesc product;
-  product.m = d.groupOutputs(), product.n = d.places(), product.k = inputs;
-  forEachPart(d, [&](int64_t, ConvolutionPart at) {
-    gatherColumns(d, d.groupChannels(), x + at.x, columns);
-    gemm(product, w + at.w, columns, nullptr, y + at.y, gemmWorkspace);
+  product.m = d.groupOutputs(), product.k = inputs;
+  forEachSampleBlock(d, [&](const SampleBlock &block, int64_t group) {
+    const ConvolutionPart at = partOf(d, block.first, group);
+    product.n = block.count * places;
+    for (int64_t n = 0; n < block.count; ++n)
+      gatherColumns(d, d.groupChannels(), x + at.x + n * d.channels * d.sizes(), columns + n * places, product.n);
+    float *const result = block.count > 1 ? columns + inputs * product.n : y + at.y;
+    gemm(product, w + at.w, columns, nullptr, result, gemmWorkspace);
+    if (block.count > 1)
+      forEachOutputLine(d, block, [&](int64_t inY, int64_t inResult) {
+        for (int64_t i = 0; i < places; ++i) y[at.y + inY + i] = result[inResult + i];
+      });
   });
 }
 
 void convolutionTranspose(const ConvolutionDesc &d, const float *y, const float *w, float *x, float *columns,
                           void *gemmWorkspace) {
-  const int64_t inputs = d.groupChannels() * d.kernels();
-  if (d.isDirect()) {
-    runTeam(isWorthATeam(d), [&] {
-#pragma omp for schedule(static)
-      for (int64_t job = 0; job < d.batch * d.channels; ++job) {
-        const int64_t n = job / d.channels, c = job % d.channels, group = c / d.groupChannels();
-        directInput(d, y + (n * d.outputs + group * d.groupOutputs()) * d.places(),
-                    w + group * d.groupOutputs() * inputs, c % d.groupChannels(), x + job * d.sizes());
-      }
-    });
-    return;
-  }
+  if (d.isDirect()) return directInputs(d, y, w, x, gemmWorkspace);
+  const int64_t inputs = d.groupChannels() * d.kernels(), places = d.places();
   GemmDesc product;
-  product.m = inputs, product.n = d.places(), product.k = d.groupOutputs();
+  product.m = inputs, product.k = d.groupOutputs();
   product.transA = true;
-  forEachPart(d, [&](int64_t, ConvolutionPart at) {
-    gemm(product, w + at.w, y + at.y, nullptr, columns, gemmWorkspace);
-    scatterColumns(d, columns, x + at.x);
+  forEachSampleBlock(d, [&](const SampleBlock &block, int64_t group) {
+    const ConvolutionPart at = partOf(d, block.first, group);
+    product.n = block.count * places;
+    float *const beside = columns + inputs * product.n;
+    if (block.count > 1)
+      forEachOutputLine(d, block, [&](int64_t inY, int64_t inBeside) {
+        for (int64_t i = 0; i < places; ++i) beside[inBeside + i] = y[at.y + inY + i];
+      });
+    gemm(product, w + at.w, block.count > 1 ? beside : y + at.y, nullptr, columns, gemmWorkspace);
+    for (int64_t n = 0; n < block.count; ++n)
+      scatterColumns(d, columns + n * places, product.n, x + at.x + n * d.channels * d.sizes());
   });
 }
 
 void convolutionWeight(const ConvolutionDesc &d, const float *x, const float *y, float *w, float *columns,
                        WriteMode mode, void *gemmWorkspace) {
-  const int64_t inputs = d.groupChannels() * d.kernels();
+  const int64_t inputs = d.groupChannels() * d.kernels(), places = d.places();
   const bool accumulates = mode == WriteMode::kAccumulate;
   if (d.batch == 0 && !accumulates)
     for (int64_t i = 0; i < d.outputs * inputs; ++i) w[i] = 0;
-  if (d.isDirect()) {
-    runTeam(isWorthATeam(d), [&] {
-#pragma omp for schedule(static)
-      for (int64_t job = 0; job < d.outputs * inputs; ++job) {
-        const int64_t o = job / inputs, c = o / d.groupOutputs() * d.groupChannels() + job % inputs / d.kernels();
-        float sum = accumulates ? w[job] : 0;
-        for (int64_t n = 0; n < d.batch; ++n)
-          sum += directWeight(d, x + (n * d.channels + c) * d.sizes(), y + (n * d.outputs + o) * d.places(),
-                              job % d.kernels());
-        w[job] = sum;
-      }
-    });
-    return;
-  }
+  if (d.isDirect()) return directWeights(d, x, y, w, accumulates, gemmWorkspace);
   GemmDesc product;
-  product.m = d.groupOutputs(), product.k = d.places();
+  product.m = d.groupOutputs(), product.k = places;
   product.transB = true, product.ldc = inputs;
   const int64_t channels = d.groupChannels(), atOnce = channelsAtOnce(d);
-  forEachPart(d, [&](int64_t n, ConvolutionPart at) {
-    product.beta = n > 0 || accumulates ? 1 : 0;
-    for (int64_t first = 0; first < channels; first += atOnce) {
-      const int64_t some = channels - first < atOnce ? channels - first : atOnce;
-      gatherColumns(d, some, x + at.x + first * d.sizes(), columns);
-      product.n = some * d.kernels();
-      gemm(product, y + at.y, columns, nullptr, w + at.w + first * d.kernels(), gemmWorkspace);
-    }
-  });
+  // Weights of a few channels stay in the cache while all samples are added to them.
+  for (int64_t group = 0; group < d.groups; ++group)
+    for (int64_t first = 0; first < channels; first += atOnce)
+      for (int64_t n = 0; n < d.batch; ++n) {
+        const ConvolutionPart at = partOf(d, n, group);
+        const int64_t some = channels - first < atOnce ? channels - first : atOnce;
+        gatherColumns(d, some, x + at.x + first * d.sizes(), columns, places);
+        product.n = some * d.kernels();
+        product.beta = n > 0 || accumulates ? 1 : 0;
+        gemm(product, y + at.y, columns, nullptr, w + at.w + first * d.kernels(), gemmWorkspace);
+      }
 }
 
 }  // namespace HYC_ISA

@@ -115,7 +115,7 @@ __global__ void directWeightKernel(ConvolutionDesc d, const float *x, const floa
 }
 
 void gatherColumns(Stream stream, const ConvolutionDesc &d, const float *x, float *columns) {
-  kernel(gatherColumnsKernel).launch(stream, gridOver(convolutionColumns(d)), d, x, columns);
+  kernel(gatherColumnsKernel).launch(stream, gridOver(convolutionPatches(d)), d, x, columns);
 }
 
 }  // namespace

@@ -17,20 +17,24 @@ inline int64_t groups(const Call &c) { return c.integer("groups"); }
 inline ConvolutionDesc shapesOf(const Call &c) {
   ConvolutionDesc desc;
   desc.batch = batch(c), desc.channels = channels(c), desc.outputs = outputs(c), desc.groups = groups(c);
-  const Sizes kernel = spatial(c, "w"), places = spatial(c, "y");
-  for (int i = 0; i < 3; ++i) desc.kernel[i] = kernel.at[i], desc.positions[i] = places.at[i];
+  const Sizes kernel = spatial(c, "w"), places = spatial(c, "y"), stride = steps(c, "strides"),
+              dilation = steps(c, "dilations");
+  for (int i = 0; i < 3; ++i) {
+    desc.kernel[i] = kernel.at[i], desc.positions[i] = places.at[i];
+    desc.stride[i] = stride.at[i], desc.dilation[i] = dilation.at[i];
+  }
   return desc;
 }
 
-// Of the product of one sample's patches with one group's weights: [m, n, k] of the three kernels differ.
+// Of the product of patches with one group's weights: [m, n, k] of the three kernels differ. Or planes for each thread.
 enum class Gives { kY, kX, kW };
 template <Gives kGives>
 int64_t productWorkspace(const Call &c, int64_t threads) {
   const ConvolutionDesc d = shapesOf(c);
-  if (c.operand("columns").elements() == 0) return 0;  // direct loops
+  if (d.isDirect()) return threads * directFloats(d) * static_cast<int64_t>(sizeof(float));
   const int64_t inputs = d.groupChannels() * d.kernels();
   GemmDesc product;
-  product.m = d.groupOutputs(), product.n = d.places(), product.k = inputs;
+  product.m = d.groupOutputs(), product.n = convolutionSamples(d) * d.places(), product.k = inputs;
   if (kGives == Gives::kX) product.m = inputs, product.k = d.groupOutputs();
   if (kGives == Gives::kW) product.n = inputs, product.k = d.places();
   return static_cast<int64_t>(gemmWorkspaceBytes(product, static_cast<int>(threads)));

@@ -38,7 +38,8 @@ int64_t hyc::readAheadBytes(Operation *program) {
 
 int64_t hyc::convolutionColumns(const ConvolutionShape &s) {
   kernels::ConvolutionDesc desc;
-  desc.groups = s.groups, desc.channels = s.groups * s.channels, desc.outputs = s.groups * s.outputs;
+  desc.batch = s.batch, desc.groups = s.groups, desc.channels = s.groups * s.channels,
+  desc.outputs = s.groups * s.outputs;
   desc.kernel[2] = s.kernels, desc.positions[2] = s.places;
   return kernels::convolutionColumns(desc);
 }

@@ -1,4 +1,4 @@
-// Windows and ops by number are one library kernel each; a convolution's workspace holds one sample's patches, and its
+// Windows and ops by number are one library kernel each; a convolution's workspace holds samples' patches, and its
 // weights' gradient is added to the state where it lies.
 // RUN: hyc-opt %s --hyc-form-clusters --hyc-lower-to-rank | FileCheck %s
 
@@ -9,7 +9,7 @@ hyc.state @y role "output" : tensor<2x4x4x4xf32> from #hyc.fill<0.0 : f64>
 // CHECK-LABEL: rank.func @forward()
 hyc.func @forward.0(%x: tensor<2x3x5x5xf32> {hyc.input = "x"}) attributes {dist.stage = 0 : i64} {
   %w = hyc.read @w : tensor<4x3x2x2xf32>
-  // CHECK: rank.alloc {{.*}}<192xf32>
+  // CHECK: rank.alloc {{.*}}<512xf32>
   // CHECK: rank.call "convolution" {{.*}} {dilations = array<i64: 1, 1>, groups = 1 : i64, {{.*}}low = array<i64: 0, 0>, strides = array<i64: 1, 1>}
   %y = hyc.convolution %x, %w strides [1, 1] dilations [1, 1] pads [0, 0] [0, 0] {id = "c"} : (tensor<2x3x5x5xf32>, tensor<4x3x2x2xf32>) -> tensor<2x4x4x4xf32>
   // CHECK: rank.call "convolution_weight" {{.*}}mode = #rank<mode first>

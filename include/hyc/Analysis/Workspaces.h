@@ -26,7 +26,7 @@ int64_t groupNormWorkspaceBytes(llvm::ArrayRef<int64_t> shape, bool onGpu);
 
 /// convolutionColumns of kernels/convolution/op.h; channels and outputs are those of one group.
 struct ConvolutionShape {
-  int64_t groups, channels, outputs, kernels, places;
+  int64_t batch, groups, channels, outputs, kernels, places;
 };
 int64_t convolutionColumns(const ConvolutionShape &shape);
 

@@ -63,6 +63,28 @@ void betweenAll(NodeTranslation &node) {
   node.finish(distanceOf(node, flat, node.number("p", 2), type));
 }
 
+/// How many indices each bag has where offsets are a range in equal steps that the archive knows, as torch makes them
+/// of a matrix of indices, and where they leave no rest; else none. Offsets begin with 0 by torch's contract.
+std::optional<int64_t> equalBags(NodeTranslation &node) {
+  const TensorMeta &indices = node.metaOf("indices"), &offsets = node.metaOf("offsets");
+  if (indices.sizes.size() != 1 || offsets.sizes.size() != 1 || !indices.sizes[0].value || !offsets.sizes[0].value)
+    return std::nullopt;
+  const int64_t bags = *offsets.sizes[0].value, places = *indices.sizes[0].value;
+  Name name = node.tensor("offsets");
+  const hyc::onnxfile::Node *range = node.sourceOf(name);
+  if (bags == 0 || places % bags != 0 || !range || range->op_type() != "Range")
+    return std::nullopt;
+  std::optional<int64_t> step = node.knownInteger(range->input(2));
+  return step && *step * bags == places ? step : std::nullopt;
+}
+
+/// The sum or mean of bags of `each` rows: no product is needed to tell them apart.
+Name reduceEqualBags(NodeTranslation &node, const Name &rows, int64_t each, bool isMean) {
+  const int64_t width = node.sizeOf("weight", 1);
+  Name bags = node.emit("Reshape", {rows, node.constant({node.sizeOf("offsets", 0), each, width})});
+  return node.emit(isMean ? "ReduceMean" : "ReduceSum", {bags, node.constant({1})}, {{{"keepdims", 0}}});
+}
+
 /// Rows of a table in bags, of which each begins at an offset: their sum, mean or maximum. What a bag holds is a matrix
 /// of zeros and ones, so that offsets may be computed when running.
 template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
@@ -80,6 +102,12 @@ template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
   ScalarType type = node.metaOf("weight").type;
   Name weight = node.tensor("weight"), indices = node.operand("indices", ScalarType::I64),
        offsets = node.operand("offsets", ScalarType::I64);
+  Name rows = node.emit("Gather", {weight, indices}, {{{"axis", 0}}}), result;
+  if (node.has("per_sample_weights"))
+    rows = node.emit("Mul", {rows, node.emit("Unsqueeze", {node.tensor("per_sample_weights"), node.constant({-1})})});
+  std::optional<int64_t> each = equalBags(node);
+  if (each && padding < 0 && mode != kMax && !node.boolean("include_last_offset", false))
+    return node.finish(reduceEqualBags(node, rows, *each, mode == kMean));
   if (node.boolean("include_last_offset", false))
     offsets = node.emit("Slice", {offsets, node.constant({0}), node.constant({-1})});
   auto countedTo = [&](const Name &vector, int64_t other) {
@@ -104,9 +132,6 @@ template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
                     node.constant({0})})});
   Name ones = node.cast(holds, type);
   Name count = node.emit("ReduceSum", {ones, node.constant({1})}, {{{"keepdims", 1}}});
-  Name rows = node.emit("Gather", {weight, indices}, {{{"axis", 0}}}), result;
-  if (node.has("per_sample_weights"))
-    rows = node.emit("Mul", {rows, node.emit("Unsqueeze", {node.tensor("per_sample_weights"), node.constant({-1})})});
   if (mode == kMax) {
     Name lowest = node.constant(type, -std::numeric_limits<double>::infinity());
     Name each = node.emit("Where", {node.emit("Unsqueeze", {holds, node.constant({2})}), rows, lowest});

@@ -489,6 +489,16 @@ const onnxfile::Node *NodeTranslation::sourceOf(Name &value) {
   return nullptr;
 }
 
+std::optional<int64_t> NodeTranslation::knownInteger(Name value) {
+  const onnxfile::Node *made = sourceOf(value);
+  if (!made || made->op_type() != "Constant")
+    return std::nullopt;
+  for (const onnxfile::Attribute &attribute : made->attribute())
+    if (attribute.name() == "value" && attribute.t().int64_data_size() == 1)
+      return attribute.t().int64_data(0);
+  return std::nullopt;
+}
+
 /// A tensor attribute called `value` with one element.
 static void setValue(onnxfile::Node &node, ScalarType type, ArrayRef<int64_t> dims, double value) {
   onnxfile::Attribute *attribute = node.add_attribute();

@@ -186,6 +186,8 @@ public:
   /// The node of the ONNX graph that `value` comes from, past those that convert or rename it; null of inputs. `value`
   /// becomes what the node calls it.
   const onnxfile::Node *sourceOf(Name &value);
+  /// What an integer of the ONNX graph is, where a constant alone makes it.
+  std::optional<int64_t> knownInteger(Name value);
   /// Filled with one value, of a shape that is a vector.
   Name filled(ScalarType type, const Name &shape, double value);
 

@@ -1,4 +1,4 @@
-// Convolutions, pooling and resampling: one library kernel each. A convolution's workspace holds one sample's patches.
+// Convolutions, pooling and resampling: one library kernel each. A convolution's workspace holds samples' patches.
 #include "FunctionLowering.h"
 #include "hyc/Analysis/Workspaces.h"
 
@@ -14,10 +14,10 @@ static int64_t product(ArrayRef<int64_t> sizes) {
   return count;
 }
 
-/// One group of one sample: [channels · kernel, places].
+/// One group of as many samples as one product takes: [channels · kernel, places].
 static int64_t columnsOf(RankedTensorType w, RankedTensorType y, int64_t groups) {
-  return convolutionColumns({groups, w.getDimSize(1), w.getDimSize(0) / groups, product(w.getShape().drop_front(2)),
-                             product(y.getShape().drop_front(2))});
+  return convolutionColumns({y.getDimSize(0), groups, w.getDimSize(1), w.getDimSize(0) / groups,
+                             product(w.getShape().drop_front(2)), product(y.getShape().drop_front(2))});
 }
 
 template <typename OpT> LogicalResult FunctionLowering::lowerConvolution(OpT op) {

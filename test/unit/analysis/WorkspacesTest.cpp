@@ -113,8 +113,9 @@ TEST_F(Workspaces, AttentionsAreThoseOfItsContract) {
 }
 
 TEST_F(Workspaces, ConvolutionsWantThatOfTheirProduct) {
-  // x: 5 samples of 6 channels in 2 groups, 8 × 9; w: 20 outputs, 3 × 2; y: 7 × 4 positions.
-  std::string x = "5x6x8x9xf32", w = "20x3x3x2xf32", y = "5x20x7x4xf32", columns = "504xf32";
+  // x: 5 samples of 20 channels in 2 groups, 8 × 9; w: 20 outputs, 3 × 2; y: 7 × 4 positions, which all samples have
+  // side by side.
+  std::string x = "5x20x8x9xf32", w = "20x10x3x2xf32", y = "5x20x7x4xf32", columns = "9800xf32";
   std::string attributes =
       " {strides = array<i64: 1, 2>, dilations = array<i64: 1, 1>, low = array<i64: 1, 0>, groups = 2}";
   auto product = [](int64_t m, int64_t n, int64_t k) {
@@ -123,14 +124,20 @@ TEST_F(Workspaces, ConvolutionsWantThatOfTheirProduct) {
     return static_cast<int64_t>(hyc::kernels::gemmWorkspaceBytes(desc, 3));
   };
   EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, columns, x, w}, 3),
-            product(10, 28, 18));
+            product(10, 5 * 28, 60));
   EXPECT_EQ(planned("rank.call \"convolution_transpose\" %0, %1 = %2, %3" + attributes, {x, columns, y, w}, 3),
-            product(18, 28, 10));
+            product(60, 5 * 28, 10));
   EXPECT_EQ(planned("rank.call \"convolution_weight\" %0, %1 = %2, %3" + attributes, {w, columns, x, y}, 3),
-            product(10, 18, 28));
-  // Direct loops have no room for patches, and want none for a product.
-  EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, "0xf32", x, w}, 3), 0);
-  EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, "0xf32", x, w}, 3, true), 0);
+            product(10, 60, 28));
+  // Direct loops have no room for patches, and on CPUs want planes for each thread.
+  std::string few = "5x6x8x9xf32", narrow = "20x3x3x2xf32";
+  hyc::kernels::ConvolutionDesc direct;
+  direct.batch = 5, direct.channels = 6, direct.outputs = 20, direct.groups = 2;
+  direct.size[1] = 8, direct.size[2] = 9, direct.kernel[1] = 3, direct.kernel[2] = 2;
+  direct.positions[1] = 7, direct.positions[2] = 4, direct.stride[2] = 2, direct.low[1] = 1;
+  EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, "0xf32", few, narrow}, 3),
+            3 * 4 * hyc::kernels::directFloats(direct));
+  EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, "0xf32", few, narrow}, 3, true), 0);
   EXPECT_EQ(planned("rank.call \"convolution\" %0, %1 = %2, %3" + attributes, {y, columns, x, w}, 3, true),
             hyc::kernels::cuda::kGemmWorkspaceBytes);
 }
@@ -144,7 +151,7 @@ TEST_F(Workspaces, ColumnsOfConvolutionsAreThoseOfTheirContract) {
             hyc::kernels::ConvolutionDesc desc;
             desc.batch = 5, desc.groups = groups, desc.channels = channels * groups, desc.outputs = outputs * groups;
             desc.kernel[1] = kernel, desc.kernel[2] = kernel + 1, desc.positions[2] = size, desc.positions[0] = 2;
-            EXPECT_EQ(hyc::convolutionColumns({groups, channels, outputs, kernel * (kernel + 1), 2 * size}),
+            EXPECT_EQ(hyc::convolutionColumns({desc.batch, groups, channels, outputs, kernel * (kernel + 1), 2 * size}),
                       hyc::kernels::convolutionColumns(desc))
                 << groups << " groups, " << channels << " channels, " << outputs << " outputs";
           }

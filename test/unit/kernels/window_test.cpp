@@ -95,6 +95,29 @@ const std::vector<ConvolutionCase> kConvolutions = {
                                .stride = {1, 2, 2},
                                .low = {0, 1, 2}},
                               2)},
+    // Three samples at a time, and the last one alone; five of a group, and two.
+    {"several_samples",
+     describe({.batch = 7, .channels = 12, .outputs = 10, .size = {1, 9, 11}, .kernel = {1, 3, 3}, .low = {0, 1, 1}},
+              1)},
+    {"several_samples_of_groups", describe({.batch = 7,
+                                            .channels = 24,
+                                            .outputs = 32,
+                                            .groups = 2,
+                                            .size = {1, 7, 9},
+                                            .kernel = {1, 3, 2},
+                                            .stride = {1, 1, 1},
+                                            .low = {0, 1, 0}},
+                                           1)},
+    {"each_channel_of_volumes", describe({.batch = 3,
+                                          .channels = 6,
+                                          .outputs = 12,
+                                          .groups = 6,
+                                          .size = {7, 8, 21},
+                                          .kernel = {3, 2, 4},
+                                          .stride = {2, 1, 3},
+                                          .dilation = {1, 2, 1},
+                                          .low = {1, 0, 2}},
+                                         1)},
     {"window_beyond_the_end",
      describe({.batch = 1, .channels = 2, .outputs = 2, .size = {1, 2, 3}, .kernel = {1, 3, 5}, .low = {0, 2, 4}}, 4)},
 };
@@ -154,6 +177,10 @@ TEST_P(Convolution, ShardsHaveTheBitsOfTheWhole) {
   Floats part = notANumber(places);
   convolution(one, x.data() + n * d.channels * d.sizes(), w.data(), part.data(), scratch.data());
   EXPECT_TRUE(sameBits(part, Floats(whole.begin() + n * places, whole.begin() + (n + 1) * places)));
+  Floats wholeX = notANumber(xs), partX = notANumber(d.channels * d.sizes());
+  convolutionTranspose(d, y.data(), w.data(), wholeX.data(), scratch.data());
+  convolutionTranspose(one, y.data() + n * places, w.data(), partX.data(), scratch.data());
+  EXPECT_TRUE(sameBits(partX, Floats(wholeX.end() - static_cast<int64_t>(partX.size()), wholeX.end())));
   if (d.groups > 1) return;
   one.outputs = (d.outputs + 1) / 2;
   part.assign(one.outputs * d.places(), NAN);
