@@ -91,8 +91,13 @@ Interruption::Interruption() {
   watcher = std::thread(watch);
   struct sigaction action = {};
   action.sa_handler = hycOnSignal;
-  for (size_t i = 0; i < kSignals.size(); ++i)
-    sigaction(kSignals[i], &action, &registry().previous[i]);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction &previous = registry().previous[i];
+    sigaction(kSignals[i], &action, &previous);
+    // It is to outlive a terminal (nohup), or is not meant by a Ctrl-C (a shell's '&').
+    if (previous.sa_handler == SIG_IGN && kSignals[i] != SIGTERM)
+      sigaction(kSignals[i], &previous, nullptr);
+  }
 }
 
 Interruption::~Interruption() {
