@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy
 
 from .errors import DataError, UsageError
+from .outputs import TOKEN_MAGIC
 
 _TYPES = {
     "int64": "I64",
@@ -28,7 +29,6 @@ _TYPES = {
 }
 _WIDER = {"bool": "uint8", "int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
-_MAGIC = b"hyctoken"
 _HEADER = struct.Struct("<8sII6Q")
 
 
@@ -267,7 +267,7 @@ class TokenWriter:
         self._file.seek(0)
         self._file.write(
             _HEADER.pack(
-                _MAGIC, 1, self._width.itemsize, self._vocabulary, self.count, len(self._ends), tokens_at, ends_at, mask_at
+                TOKEN_MAGIC, 1, self._width.itemsize, self._vocabulary, self.count, len(self._ends), tokens_at, ends_at, mask_at
             )
         )
         self._file.close()
