@@ -7,12 +7,15 @@ import json
 import os
 import pathlib
 import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .errors import InputOutputError, UsageError
 
 TOKEN_MAGIC = b"hyctoken"
+# A member of the archives of hyc.compile, which torch.export.save puts under extra/ and its readers pass over.
+ARCHIVE_MARK = {"hyc": "traced by hyc.compile"}
 
 
 @contextlib.contextmanager
@@ -86,3 +89,75 @@ def _description(path: pathlib.Path) -> dict[str, Any] | None:
     names = [path.with_suffix(ending).name for ending in (".bin", ".safetensors")]
     is_own = isinstance(about, dict) and "format_version" in about and about.get("data") in names
     return about if is_own else None
+
+
+def _is_archive(path: pathlib.Path) -> bool:
+    """Whether hyc.compile has written it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith(f"/extra/{mark}") for name in archive.namelist() for mark in ARCHIVE_MARK)
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+class TracedArchive:
+    """OUTPUT.pt2 beside a folder of programs, which know it by its path and check sum.
+
+    A model is traced to `staged`, in a folder of its own. Within `placed` that is the archive, and stays so if hyc-compile has
+    replaced the programs by then; if it has not, an earlier archive is back, whatever has happened.
+    """
+
+    def __init__(self, folder: pathlib.Path, path: pathlib.Path | None = None) -> None:
+        self._folder = folder
+        self.path = path or folder.with_name(folder.name + ".pt2")
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"output is '{folder}', which is no folder; move it away, or give another name")
+        if os.path.lexists(self.path) and not _is_archive(self.path):
+            raise UsageError(
+                f"output='{folder}' would overwrite '{self.path}', which hyc.compile has not written; move it away, or give "
+                "another name"
+            )
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._scratch = tempfile.TemporaryDirectory(prefix=f".{self.path.name}.", dir=self.path.parent)
+        except OSError as error:
+            raise InputOutputError(f"cannot write the traced model to '{self.path}': {error.strerror}") from error
+        self.staged = pathlib.Path(self._scratch.name) / self.path.name
+
+    def __enter__(self) -> TracedArchive:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scratch.cleanup()
+
+    def _programs(self) -> tuple[int, int] | None:
+        """Which programs are there: the list of their files is another with each compilation."""
+        try:
+            info = os.stat(self._folder / "files.json")
+        except OSError:
+            return None
+        return info.st_ino, info.st_mtime_ns
+
+    @contextlib.contextmanager
+    def placed(self) -> Iterator[None]:
+        """The time in which hyc-compile reads the archive."""
+        before = self._programs()
+        aside = self.staged.with_suffix(".earlier")
+        try:
+            try:
+                if os.path.lexists(self.path):
+                    os.replace(self.path, aside)
+                os.replace(self.staged, self.path)
+            except OSError as error:
+                raise InputOutputError(f"cannot write the traced model to '{self.path}': {error.strerror}") from error
+            yield
+        except BaseException:
+            if self._programs() == before:
+                self._put_back(aside)
+            raise
+
+    def _put_back(self, aside: pathlib.Path) -> None:
+        if os.path.lexists(aside):
+            os.replace(aside, self.path)
+        elif not self.staged.exists():  # there was none before
+            self.path.unlink(missing_ok=True)
