@@ -42,6 +42,34 @@ def test_text_and_json_lines_become_a_stream_with_ends_of_documents(model, tmp_p
     assert f"601 documents, {len(expected)} tokens" in done.stdout
 
 
+def test_data_overwrites_neither_its_sources_nor_what_it_has_not_written(model, tmp_path):
+    corpus = tmp_path / "corpus.json"
+    corpus.write_text(json.dumps([{"text": TEXT}] * 3))
+    before = corpus.read_bytes()
+    (tmp_path / "link.json").symlink_to(corpus)
+    (tmp_path / "tokens.bin").write_bytes(b"another's")
+    (tmp_path / "notes.json").write_text('{"format_version": 1}')
+    (tmp_path / "deep").mkdir()
+
+    def refused(name, says, *more):
+        names = sorted(tmp_path.rglob("*"))
+        done = hyc("data", corpus, "--tokenizer", model, "-o", name, *more)
+        assert done.returncode == 64 and says in done.stderr, done.stderr
+        assert corpus.read_bytes() == before and sorted(tmp_path.rglob("*")) == names
+
+    refused(tmp_path / "corpus", "would overwrite", "--pack", "--sequence", 16)
+    refused(tmp_path / "deep" / ".." / "corpus", f"would overwrite '{corpus}', which is read")
+    refused(tmp_path / "link", f"would overwrite '{corpus}', which is read")
+    refused(tmp_path / "tokens", "tokens.bin', which hyc data has not written")
+    refused(tmp_path / "notes", "notes.json', which hyc data has not written")
+    refused(model / "model", "model.safetensors', which hyc data has not written", "--pack", "--sequence", 16)
+    refused(model / "config", "config.json', which hyc data has not written")
+    for more in ((), ("--pack", "--sequence", 16)):  # its own, once more
+        for _ in range(2):
+            done = hyc("data", corpus, "--tokenizer", model, "-o", tmp_path / "own", *more)
+            assert done.returncode == 0, done.stderr
+
+
 def test_a_long_text_is_tokenised_in_parts_and_is_one_document(model, tmp_path):
     (tmp_path / "long.txt").write_text(TEXT * 20000)
     assert hyc("data", tmp_path / "long.txt", "--tokenizer", model, "-o", tmp_path / "t.bin").returncode == 0
@@ -75,10 +103,10 @@ def test_an_array_of_rows_gives_the_tokens_that_the_same_rows_give_line_by_line(
     text = json.dumps(rows, indent=indent, ensure_ascii=False)
     (tmp_path / "array.json").write_text("\n" + text + "\n\n", encoding="utf-8-sig")
     for name in ("lines.jsonl", "array.json"):
-        output = tmp_path / pathlib.Path(name).stem
+        output = tmp_path / f"tokens-of-{pathlib.Path(name).stem}"
         done = hyc("data", tmp_path / name, "--tokenizer", model, "-o", output, "--sequence", 32)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "array.safetensors").read_bytes() == (tmp_path / "lines.safetensors").read_bytes()
+    assert (tmp_path / "tokens-of-array.safetensors").read_bytes() == (tmp_path / "tokens-of-lines.safetensors").read_bytes()
 
 
 def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):

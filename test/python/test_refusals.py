@@ -92,6 +92,107 @@ def test_a_model_that_cannot_be_traced_is_told_by_its_line(model, code, advice):
     assert f"{__file__}:{error.line}: the model cannot be traced here" in str(error) and advice in str(error)
 
 
+class Raises(Branches):
+    """Has a fault of its own, and counts its calls in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        raise RuntimeError("a fault of the model's own")
+
+
+def test_a_models_own_error_is_told_as_such():
+    model = Raises()
+    state = torch.random.get_rng_state()
+    with pytest.raises(hyc.TraceError, match="Raises.forward fails on sample_inputs here") as caught:
+        hyc.compile(model, torch.ones(2, 4))
+    error = caught.value
+    assert error.file == __file__ and error.code == 'raise RuntimeError("a fault of the model\'s own")'
+    assert "RuntimeError: a fault of the model's own" in str(error) and "torch's functions" not in str(error)
+    assert isinstance(error.__cause__, RuntimeError) and str(error.__cause__) == "a fault of the model's own"
+    assert model.calls.item() == 0 and torch.equal(torch.random.get_rng_state(), state)
+    with pytest.raises(hyc.TraceError, match=r"fails on sample_inputs, .*: RuntimeError: .*\(2x3 and 4x2\)"):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    "model, says",
+    [
+        (lambda x: x, "model is a function, expected a torch.nn.Module"),
+        (Branches, "model is the class Branches, expected a torch.nn.Module"),
+        (7, "model is a int, expected a torch.nn.Module"),
+    ],
+)
+def test_what_is_no_module(model, says):
+    with pytest.raises(hyc.UsageError, match=says):
+        hyc.compile(model, torch.ones(2, 4))
+
+
+def test_a_configuration_that_initialize_cannot_read(tmp_path):
+    data = {"model": torch.nn.Linear(4, 2), "training_data": [0], "loss": "mse"}
+    with pytest.raises(hyc.InputOutputError, match="nowhere.json' .config. cannot be read: No such file"):
+        hyc.initialize(config=tmp_path / "nowhere.json", **data)
+    (tmp_path / "ds.json").write_text('{"a": 1,\n "b": }')
+    with pytest.raises(hyc.DataError, match="ds.json:2:7: config is no JSON"):
+        hyc.initialize(config=tmp_path / "ds.json", **data)
+    (tmp_path / "ds.json").write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(hyc.DataError, match="no UTF-8: byte 7 is 0xff"):
+        hyc.initialize(config=tmp_path / "ds.json", **data)
+    (tmp_path / "ds.json").write_text("[]")
+    with pytest.raises(hyc.DataError, match="config is a list, expected an object"):
+        hyc.initialize(config=tmp_path / "ds.json", **data)
+    with pytest.raises(hyc.UsageError, match="config is a int, expected a path or a dict"):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), config=3)
+
+
+def test_an_archive_that_hyc_has_not_written_stays(tmp_path):
+    archive = tmp_path / "mine.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(2, 4),)), archive)
+    before = archive.read_bytes()
+    with pytest.raises(hyc.UsageError, match="would overwrite '.*mine.pt2'"):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), loss="mse", output=tmp_path / "mine")
+    assert archive.read_bytes() == before and list(tmp_path.iterdir()) == [archive]
+
+
+def test_a_file_where_the_programs_go_leaves_nothing(tmp_path):
+    (tmp_path / "text").write_text("in the way")
+    with pytest.raises(hyc.UsageError, match="text', which is no folder"):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), loss="mse", output=tmp_path / "text")
+    assert [each.name for each in tmp_path.iterdir()] == ["text"]
+
+
+def test_an_earlier_job_outlives_a_compilation_that_fails(tmp_path, monkeypatch):
+    output, data = tmp_path / "out", {"input": torch.randn(8, 4), "labels": torch.randn(8, 2)}
+
+    def compiled(**flags):
+        return hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), loss="mse", output=output, micro_batch=4, **flags)
+
+    first = compiled()
+    losses = first.train(data, steps=2).losses
+    archive = output.with_name("out.pt2").read_bytes()
+    with pytest.raises(hyc.HycError, match="device-memory"):
+        compiled(device_memory=64)
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(hyc.tools, "run", stopped)
+        compiled()
+    assert output.with_name("out.pt2").read_bytes() == archive
+    assert first.train(data, steps=2).losses == losses
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out", "out.pt2"]
+    # Its own output is replaced, as hyc-compile's is; and where there was nothing, nothing is left.
+    assert compiled().train(data, steps=2).losses != losses
+    output = tmp_path / "another"
+    with pytest.raises(hyc.HycError, match="device-memory"):
+        compiled(device_memory=64)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["out", "out.pt2"]
+
+
 def test_arguments_that_forward_does_not_take():
     with pytest.raises(
         hyc.DataError, match="do not fit LanguageModel.forward: missing a required argument: 'input_ids'"

@@ -113,7 +113,7 @@ def test_what_a_compiled_step_cannot_do_is_refused(tmp_path):
         make(collator=lambda samples: {k: v for k, v in collate(samples).items() if k != "labels"}).train()
     with pytest.raises(hyc.DataError, match="padded in front"):
         make(collator=lambda samples: {k: v.flip(-1) for k, v in collate(samples).items()}).train()
-    with pytest.raises(hyc.DataError, match="nowhere.json' .deepspeed=. cannot be read"):
+    with pytest.raises(hyc.InputOutputError, match="nowhere.json' .deepspeed. cannot be read"):
         make(deepspeed="/nowhere.json").train()
 
 

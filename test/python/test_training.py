@@ -316,7 +316,7 @@ def test_an_interrupt_ends_the_ranks(compiled, tmp_path):
             hyc.DataError,
             "labels has 7 samples, expected 8",
         ),
-        (lambda: {"input_ids": tokens_of(0)}, hyc.DataError, "input_ids has 0 samples, expected 1"),
+        (lambda: {"input_ids": tokens_of(0)}, hyc.DataError, "no samples: dimension 0 of input_ids, labels is 0"),
         (dict, hyc.DataError, "no tensor"),
         (
             lambda: [{"input_ids": [1] * SEQUENCE}, {"input_ids": [1]}],
@@ -325,7 +325,7 @@ def test_an_interrupt_ends_the_ranks(compiled, tmp_path):
         ),
         (lambda: [({"a": 1},)], hyc.DataError, "sample 0: input_ids has type object"),
         (lambda: [(1, 2, 3, 4)], hyc.DataError, "sample 0 has 4 tensors, expected at most 2: input_ids, labels"),
-        (list, hyc.DataError, "0 samples|no samples"),
+        (list, hyc.DataError, "the data set has no samples"),
         (lambda: torch.ones(100), hyc.DataError, "stream of tokens has type float32"),
         (lambda: torch.full((100,), -3), hyc.DataError, "token 0 is -3"),
         (lambda: 7, hyc.UsageError, "data is a int"),
@@ -336,6 +336,59 @@ def test_an_interrupt_ends_the_ranks(compiled, tmp_path):
 def test_bad_data_is_refused_with_its_place(compiled, data, kind, says):
     with pytest.raises(kind, match=says):
         compiled[1].train(data(), steps=1)
+
+
+def test_a_log_file_of_the_users_is_written_beside_what_is_told(compiled, tmp_path):
+    model, job = compiled
+    data, log, told = {"input_ids": tokens_of(16)}, tmp_path / "run.jsonl", []
+    log.write_text("an earlier run's\n")
+    run = job.train(data, steps=3, log_file=log, on_step=told.append, checkpoint=tmp_path / "runs")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["loss"] for line in lines if "loss" in line] == run.losses == [step.loss for step in told]
+    assert any("event" in line for line in lines)  # what happens between steps, too: a checkpoint
+    job.train(data, steps=5, log_file=log, checkpoint=tmp_path / "runs", resume="auto")  # goes on behind what is there
+    after = [json.loads(line) for line in log.read_text().splitlines()]
+    assert after[: len(lines)] == lines and [line["step"] for line in after if "loss" in line] == [1, 2, 3, 4, 5]
+    before = log.read_bytes()
+    with pytest.raises(hyc.UsageError, match="seed"):
+        job.train(data, steps=3, log_file=log, seed="a")
+    assert log.read_bytes() == before
+    with pytest.raises(hyc.UsageError, match="would overwrite"):
+        job.train(data, steps=3, log_file=log, csv=str(log))
+    for file in (log, tmp_path / "new.jsonl"):  # hyc-run refuses before it begins
+        with pytest.raises(hyc.DataError):
+            job.train({"input_ids": torch.full((8, SEQUENCE), VOCABULARY)}, steps=1, log_file=file)
+    assert log.read_bytes() == before and not (tmp_path / "new.jsonl").exists()
+    with pytest.raises(hyc.UsageError, match="among the programs"):
+        job.train(data, steps=3, log_file=job.folder / "manifest.json")
+    with pytest.raises(hyc.InputOutputError, match="cannot write '.*nowhere/x' .log_file"):
+        job.train(data, steps=3, log_file=tmp_path / "nowhere" / "x")
+
+
+def test_a_log_file_may_not_be_the_data(compiled, tmp_path):
+    _, job = compiled
+    data = tmp_path / "text"
+    data.write_bytes(bytes(range(32, 60)) * 40)
+    before = data.read_bytes()
+    with pytest.raises(hyc.UsageError, match="log_file.* would overwrite '.*text', which is read or written"):
+        job.train(data, steps=1, log_file=tmp_path / "." / "text")
+    with pytest.raises(hyc.UsageError, match="log_file.* would overwrite '.*text', which is read or written"):
+        job.train(f"{data}=1", steps=1, log_file=data)
+    assert data.read_bytes() == before
+
+
+def test_tensors_that_the_model_does_not_read_are_named(compiled, recwarn):
+    _, job = compiled
+    tokens = tokens_of(16)
+    with pytest.warns(UserWarning, match="^data: labls is not read by the model, which reads input_ids, labels$"):
+        job.train({"input_ids": tokens, "labls": tokens}, steps=1)
+    rows = [{"input_ids": row, "id": index, "kind": 1} for index, row in enumerate(tokens)]
+    with pytest.warns(UserWarning, match="^evaluate_data: id, kind are not read by the model"):
+        job.train({"input_ids": tokens}, steps=1, evaluate_data=rows)
+    recwarn.clear()
+    job.train({"input_ids": tokens, "labels": tokens}, steps=1)
+    job.train({"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}, steps=1)  # labels are made of it
+    assert not [each for each in recwarn if "not read" in str(each.message)]
 
 
 def test_a_stream_of_tokens_and_data_sets_train_alike(compiled):

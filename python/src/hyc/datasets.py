@@ -17,6 +17,7 @@ from typing import IO, Any
 import numpy
 
 from .errors import DataError, UsageError
+from .outputs import TOKEN_MAGIC
 
 _TYPES = {
     "int64": "I64",
@@ -28,7 +29,6 @@ _TYPES = {
 }
 _WIDER = {"bool": "uint8", "int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
-_MAGIC = b"hyctoken"
 _HEADER = struct.Struct("<8sII6Q")
 
 
@@ -155,8 +155,10 @@ def _write_samples(samples: Iterable[Any], count: int, inputs: Inputs, path: pat
     finally:
         if writer:
             writer.close()
-    if writer is None or index + 1 != count:
-        raise DataError(f"the data set has {0 if writer is None else index + 1} samples, expected {count}")
+    if writer is None:
+        raise DataError("the data set has no samples, expected at least 1")
+    if index + 1 != count:
+        raise DataError(f"the data set has {index + 1} samples, expected {count}")
 
 
 def _write_tensors(tensors: Mapping[str, Any], inputs: Inputs, path: pathlib.Path) -> None:
@@ -164,11 +166,16 @@ def _write_tensors(tensors: Mapping[str, Any], inputs: Inputs, path: pathlib.Pat
     arrays = inputs.complete({str(name): as_array(value, str(name)) for name, value in tensors.items()})
     counts = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     count = max(counts.values(), default=0)
-    for name, found in counts.items():
-        if found != count or count == 0:
-            raise DataError(f"{name} has {found} samples, expected {max(count, 1)} as every other tensor has")
     if not arrays:
         raise DataError("the data holds no tensor")
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise DataError(f"{name} is a number, expected a tensor whose dimension 0 is the sample")
+    if count == 0:
+        raise DataError(f"the data has no samples: dimension 0 of {', '.join(arrays)} is 0, expected at least 1")
+    for name, found in counts.items():
+        if found != count:
+            raise DataError(f"{name} has {found} samples, expected {count} as every other tensor has")
     writer = SampleWriter(path, count, {name: array[0] for name, array in arrays.items()})
     try:
         for row in range(count):
@@ -267,7 +274,7 @@ class TokenWriter:
         self._file.seek(0)
         self._file.write(
             _HEADER.pack(
-                _MAGIC, 1, self._width.itemsize, self._vocabulary, self.count, len(self._ends), tokens_at, ends_at, mask_at
+                TOKEN_MAGIC, 1, self._width.itemsize, self._vocabulary, self.count, len(self._ends), tokens_at, ends_at, mask_at
             )
         )
         self._file.close()
@@ -280,9 +287,21 @@ class TokenWriter:
 def _write_tokens(tokens: numpy.ndarray, path: pathlib.Path) -> None:
     if tokens.size and int(tokens.min()) < 0:
         raise DataError(f"token {int(tokens.argmin())} is {int(tokens.min())}, expected tokens from 0")
-    writer = TokenWriter(path, int(tokens.max(initial=0)) + 1)
+    if not tokens.size:
+        raise DataError("the stream has no tokens")
+    writer = TokenWriter(path, int(tokens.max()) + 1)
     writer.add(tokens)
     writer.close()
+
+
+def tensors_of(path: pathlib.Path) -> list[str]:
+    """The names in a file of samples that `write` has made; of a stream of tokens none."""
+    if path.suffix != ".safetensors":
+        return []
+    with open(path, "rb") as file:
+        (size,) = struct.unpack("<Q", file.read(8))
+        header: dict[str, Any] = json.loads(file.read(size))
+    return [name for name in header if name != "__metadata__"]
 
 
 def _length(data: Any, most: int) -> int:

@@ -15,7 +15,7 @@ import numpy
 
 from . import datasets
 from .errors import DataError, UsageError
-from .job import Job
+from .job import Job, read_config
 from .job import compile as compile_model
 from .run import Run, Step, temporary_folder
 
@@ -233,13 +233,9 @@ def initialize(
     engine = Engine(model, config, loss, flags)
     loader = None
     if training_data is not None:
-        import json
-
         from torch.utils.data import DataLoader
 
-        values = (
-            config if isinstance(config, Mapping) else json.loads(pathlib.Path(config).read_text()) if config else {}
-        )
+        values = read_config(config)
         micro = flags.get("micro_batch") or values.get("train_micro_batch_size_per_gpu")
         if not isinstance(micro, int):
             raise UsageError(

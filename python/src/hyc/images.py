@@ -17,7 +17,8 @@ import numpy
 
 from .datasets import GrowingSampleWriter
 from .errors import DataError, UnavailableError, UsageError
-from .tokenise import Progress, appearing
+from .outputs import appearing, refuse_foreign_data, refuse_inputs
+from .tokenise import Progress
 
 _ENDINGS = frozenset((".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"))
 
@@ -101,7 +102,9 @@ def write_images(
         if _is_image(path)
     ]
     stem = output.with_suffix("") if output.suffix == ".safetensors" else output
-    target = stem.with_name(stem.name + ".safetensors")
+    target, about_path = stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
+    refuse_inputs(f"-o {output}", [target, about_path], [str(path) for path, _ in found])
+    refuse_foreign_data(f"-o {output}", [target, about_path])
     about = {
         "image": "pixel_values",
         "size": str(size),
@@ -123,6 +126,6 @@ def write_images(
         finally:
             progress.end()
     told = {"format_version": 1, "data": target.name, "classes": classes, "images": len(found), **about}
-    with appearing(stem.with_name(stem.name + ".json")) as name:
+    with appearing(about_path) as name:
         name.write_text(json.dumps(told, indent=1) + "\n")
     return WrittenImages(target, len(found), tuple(classes))

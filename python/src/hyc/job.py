@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import html
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import datasets, settings, tools, tracing, weights
-from .errors import InputOutputError, UsageError
+from .errors import DataError, InputOutputError, UsageError
+from .outputs import TracedArchive, refuse_inputs
 from .plan import Memory, Plan, Report, programs_in
-from .run import Run, Step, launch, temporary_folder
+from .run import LogCopy, Run, Step, launch, temporary_folder
 from .wandb_log import WandbLog
 
 if TYPE_CHECKING:
@@ -90,11 +93,13 @@ class Job:
         if trains:
             keywords.setdefault("save_weights", str(folder / "weights.safetensors"))
         keywords["steps"] = steps
+        file = keywords.pop("log_file", None)
         arguments += settings.to_arguments(keywords, settings.of_run(), "job.train")
         log = WandbLog(wandb, self._described(steps)) if wandb else None
         failed = True
         try:
-            done, output = launch(self.folder, arguments, on_step, log.step if log else None)
+            copy = self._log_copy(file, keywords, dataset, evaluate_data)
+            done, output = launch(self.folder, arguments, on_step, log.step if log else None, copy=copy)
             failed = False
         finally:
             if log:
@@ -102,6 +107,21 @@ class Job:
         adapts = "adapter" in self._manifest and not keywords.get("merge")
         file = _file_of(keywords.get("save_weights"), adapts) if trains else None
         return Run(done, output, file, None if adapts else self._names, keeps)
+
+    def _log_copy(self, file: Any, keywords: Mapping[str, Any], *data: Any) -> LogCopy | None:
+        """The user's log_file, which this process writes, since hyc-run's own log comes to it. UsageError where it is another file."""
+        if file is None:
+            return None
+        if not isinstance(file, (str, os.PathLike)):
+            raise UsageError(f"log_file is {file!r}, expected text")
+        path = pathlib.Path(file)
+        names = [os.fspath(each) for each in (*data, *keywords.values()) if isinstance(each, (str, os.PathLike))]
+        # Of a mixture, FILE=WEIGHT,FILE=WEIGHT.
+        parts = [part.rpartition("=")[0] or part for name in names for part in name.split(",")]
+        refuse_inputs(f"log_file={os.fspath(file)!r}", [path], [*names, *parts], "read or written, too")
+        if self.folder.resolve() in path.resolve().parents:
+            raise UsageError(f"log_file is '{path}', which is among the programs in '{self.folder}'; give another name")
+        return LogCopy(path, bool(keywords.get("resume")))
 
     def _described(self, steps: int) -> dict[str, Any]:
         """What a board shows of the run beside its metrics."""
@@ -113,15 +133,32 @@ class Job:
         arguments = self._data("data", dataset, 1, pathlib.Path(keeps.name))
         if self._manifest.get("entry") != "evaluate":
             keywords["evaluate"] = True
+        file = keywords.pop("log_file", None)
         arguments += settings.to_arguments(keywords, settings.of_run(), "job.evaluate")
-        return launch(self.folder, arguments, None)[0][-1].loss
+        copy = self._log_copy(file, keywords, dataset)
+        return launch(self.folder, arguments, None, copy=copy)[0][-1].loss
 
     def _data(self, keyword: str, data: Any, steps: int, folder: pathlib.Path) -> list[str]:
         if data is None:
             return []
         most = steps * self.plan.global_batch
         path = datasets.write(data, self.inputs, folder, keyword, most)
+        if path.parent == folder:  # what the user has a file of may serve several models
+            self._tell_of_unread(keyword, datasets.tensors_of(path))
         return [f"--{keyword.replace('_', '-')}={path}"]
+
+    def _tell_of_unread(self, keyword: str, names: Sequence[str]) -> None:
+        """Warns of tensors that are none of the programs' inputs: one whose name is mistyped is another's default."""
+        read = [rule.match for rule in self.plan.inputs]
+        # Read without being inputs: hyc-run checks packed samples by the one, labels may be made by the other.
+        known = [*read, "document_ids", *(["attention_mask"] if self.inputs.shifts_labels else [])]
+        unread = [name for name in names if not any(name == each or fnmatch.fnmatchcase(name, each) for each in known)]
+        if unread:
+            warnings.warn(
+                f"{keyword}: {', '.join(unread)} {'is' if len(unread) == 1 else 'are'} not read by the model, which reads "
+                f"{', '.join(read)}",
+                stacklevel=4,
+            )
 
     def __repr__(self) -> str:
         return f"<hyc.Job in '{self.folder}': {self.plan}>"
@@ -142,9 +179,34 @@ def _config_argument(config: Any, folder: pathlib.Path) -> list[str]:
         return []
     if isinstance(config, Mapping):
         path = folder / "ds_config.json"
-        path.write_text(json.dumps(dict(config)))
+        try:
+            path.write_text(json.dumps(dict(config)))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"config is no JSON: {error}") from error
         return [f"--config={path}"]
+    if not isinstance(config, (str, os.PathLike)):
+        raise UsageError(f"config is a {type(config).__name__}, expected a path or a dict")
     return [f"--config={os.fspath(config)}"]
+
+
+def read_config(config: Any, keyword: str = "config") -> dict[str, Any]:
+    """What a ds_config says, for what Python has to know of it: a path or a dict. Empty where there is none."""
+    if not config or isinstance(config, Mapping):
+        return dict(config or {})
+    if not isinstance(config, (str, os.PathLike)):
+        raise UsageError(f"{keyword} is a {type(config).__name__}, expected a path or a dict")
+    name = os.fspath(config)
+    try:
+        values = json.loads(pathlib.Path(name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputOutputError(f"'{name}' ({keyword}) cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise DataError(f"{name}:{error.lineno}:{error.colno}: {keyword} is no JSON: {error.msg}") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{name}' ({keyword}) is no UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from error
+    if not isinstance(values, dict):
+        raise DataError(f"{name}:1:1: {keyword} is a {type(values).__name__}, expected an object")
+    return values
 
 
 def compile(
@@ -180,34 +242,37 @@ def compile(
     names: weights.Names | None = None
     inputs: tuple[str, ...] = ()
     if isinstance(model, (str, os.PathLike)):
-        source = os.fspath(model)
         if lengths is not None:
             raise UsageError('lengths are given with a path, expected dim={"seq": [128, 512]}, by the dimension\'s name')
         if sample_inputs is not None:
             raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
     else:
+        tracing.check_module(model)
         if sample_inputs is None:
             raise UsageError("sample_inputs are missing: they say what forward is called with, and in which sizes")
-        archive = (
-            folder.with_name(folder.name + ".pt2") if output is not None else scratch / f"{type(model).__name__}.pt2"
-        )
-        try:
-            archive.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputOutputError(f"cannot write the traced model to '{archive}': {error.strerror}") from error
         if lengths is not None and keywords.get("dim") is not None:
             raise UsageError("lengths and dim are given, expected one of them: lengths says what sizes the dimension of samples has")
         # Said wrong, settings cost no export.
         settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
-        open_length = None if lengths is None else tracing.length_of(sample_inputs)
-        traced = tracing.trace(model, sample_inputs, archive, open_length)
-        if lengths is not None:
-            keywords["dim"] = {traced.length: [int(length) for length in lengths]}
-        source, inputs, names = str(archive), traced.inputs, weights.Names.of(model)
     keywords["loss"] = loss
-    arguments = [source, *_config_argument(config, scratch)]
-    arguments += settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
-    said_out, said = tools.run("hyc-compile", [*arguments, "-o", str(folder)])
+    config_argument = _config_argument(config, scratch)
+
+    def programs_of(source: pathlib.Path) -> tuple[str, str]:
+        arguments = [str(source), *config_argument]
+        arguments += settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
+        return tools.run("hyc-compile", [*arguments, "-o", str(folder)])
+
+    if isinstance(model, (str, os.PathLike)):
+        said_out, said = programs_of(pathlib.Path(model))
+    else:
+        open_length = None if lengths is None else tracing.length_of(sample_inputs)
+        with TracedArchive(folder, scratch / f"{type(model).__name__}.pt2" if output is None else None) as archive:
+            traced = tracing.trace(model, sample_inputs, archive.staged, open_length)
+            if lengths is not None:
+                keywords["dim"] = {traced.length: [int(length) for length in lengths]}
+            with archive.placed():
+                said_out, said = programs_of(archive.path)
+        inputs, names = traced.inputs, weights.Names.of(model)
     reads = datasets.Inputs(inputs, keywords.get("labels") or "labels", loss == "causal_lm")
     return Job(folder, reads, names, said_out, tuple(tools.notes_of(said)), keeps)
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import stat
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from . import tools, weights
-from .errors import DataError, UnavailableError, error_for
+from .errors import DataError, InputOutputError, UnavailableError, error_for
 
 if TYPE_CHECKING:
     import torch
@@ -124,18 +125,53 @@ def _lines(read_end: int) -> Iterator[str]:
                 yield line
 
 
+class LogCopy:
+    """The file that a user has asked for by log_file: each line of hyc-run's log, as soon as it is there.
+
+    As hyc-run does, it empties what is there, but of a run that was refused before it began, and goes on of one that resumes.
+    """
+
+    def __init__(self, path: pathlib.Path, goes_on: bool) -> None:
+        self._path = path
+        self._empties = not goes_on
+        self._is_new = not os.path.lexists(path)
+        try:
+            self._file = open(path, "ab", buffering=0)
+        except OSError as error:
+            raise InputOutputError(f"cannot write '{path}' (log_file): {error.strerror}") from error
+
+    def add(self, line: str) -> None:
+        """One more."""
+        try:
+            if self._empties and stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                self._file.truncate(0)
+            self._empties = self._is_new = False
+            rest = memoryview(line.encode())
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            raise InputOutputError(f"cannot write '{self._path}' (log_file): {error.strerror}") from error
+
+    def close(self) -> None:
+        """Ends it. Where there was none before, and nothing has been told, there is none afterwards."""
+        self._file.close()
+        if self._is_new:
+            self._path.unlink(missing_ok=True)
+
+
 def launch(
     folder: pathlib.Path,
     arguments: Sequence[str],
     on_step: Callable[[Step], object] | None,
     watch: Callable[[Step], object] | None = None,
     shows: bool | None = None,
+    copy: LogCopy | None = None,
 ) -> tuple[list[Step], str]:
     """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
 
     Steps come by a pipe that hyc-run writes its log to. An exception in `on_step`, and Ctrl-C, end the ranks before they go
     on to the caller. `watch` hears of steps, too. hyc-run's own lines are shown on this terminal where `shows` says so,
-    by default on a terminal without `on_step`.
+    by default on a terminal without `on_step`. `copy` is told of each line.
     """
     read_end, write_end = os.pipe()
     if shows is None:
@@ -152,6 +188,8 @@ def launch(
         )
     except OSError as error:
         os.close(read_end)
+        if copy is not None:
+            copy.close()
         raise UnavailableError(f"cannot start {command[0]}: {error.strerror}") from error
     finally:
         os.close(write_end)
@@ -164,6 +202,8 @@ def launch(
     steps: list[Step] = []
     try:
         for line in _lines(read_end):
+            if copy is not None:
+                copy.add(line)
             step = Step.parse(line)
             if step is None:
                 continue
@@ -175,6 +215,9 @@ def launch(
     except BaseException:
         tools.end(process)
         raise
+    finally:
+        if copy is not None:
+            copy.close()
     for thread in threads:
         thread.join()
     if process.returncode != 0:

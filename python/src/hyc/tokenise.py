@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import json
 import os
 import pathlib
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
@@ -17,7 +15,8 @@ from typing import IO
 import numpy
 
 from .datasets import GrowingSampleWriter, TokenWriter
-from .errors import DataError, InputOutputError, UsageError
+from .errors import DataError, UsageError
+from .outputs import appearing, refuse_foreign_data, refuse_inputs
 from .packing import UNCOUNTED, Packer, padded
 from .text import Piece, Tokenizer, find_sources, pieces
 
@@ -106,28 +105,6 @@ def _masked(batch: Sequence[Piece], tokenizer: Tokenizer) -> Iterator[tuple[Piec
             tokens, counts = prompt + answer, [False] * len(prompt) + [True] * len(answer)
         _check(tokens, piece, tokenizer)
         yield piece, tokens, counts
-
-
-@contextlib.contextmanager
-def appearing(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A name to write to; what is there becomes `path` when all went well, and is gone otherwise."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        os.close(descriptor)
-    except OSError as error:
-        raise InputOutputError(f"cannot write '{path}': {error.strerror}") from error
-    try:
-        yield pathlib.Path(name)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, path)
-    except OSError as error:
-        raise InputOutputError(f"cannot write '{path}': {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
 
 
 def _check_kind(batch: Sequence[Piece], is_masked: bool) -> None:
@@ -243,7 +220,14 @@ def tokenise(
     """
     if packs and sequence is None:
         raise UsageError("--pack lays documents into samples of one length, expected it by --sequence N")
+    stem = pathlib.Path(output)
+    stem = stem.with_suffix("") if stem.suffix in (".bin", ".safetensors") else stem
+    stream, samples, about_path = (stem.with_name(stem.name + end) for end in (".bin", ".safetensors", ".json"))
     sources = find_sources(patterns)
+    # Of instructions it takes a row to know which of both it will be.
+    known = [stream] if sequence is None else [samples] if packs else []
+    refuse_inputs(f"-o {output}", [*(known or [stream, samples]), about_path], [source.name for source in sources])
+    refuse_foreign_data(f"-o {output}", [*known, about_path])
     tokenizer = Tokenizer(folder)
     unit = "MB" if any(source.path for source in sources) else "rows"
     progress = Progress(0 if quiet else sum(source.size for source in sources if unit == "rows" or source.path), unit)
@@ -252,14 +236,13 @@ def tokenise(
     if first is None:
         raise DataError(f"'{sources[0].name}' has no document")
     found = itertools.chain([first], found)
-    stem = pathlib.Path(output)
-    stem = stem.with_suffix("") if stem.suffix in (".bin", ".safetensors") else stem
     try:
         if sequence is not None and (first.is_masked or packs):
-            path = stem.with_name(stem.name + ".safetensors")
-            done = _write_samples(found, tokenizer, sequence, path, first.is_masked, packs)
+            refuse_foreign_data(f"-o {output}", [samples])
+            done = _write_samples(found, tokenizer, sequence, samples, first.is_masked, packs)
         else:
-            done = _write_stream(found, tokenizer, stem.with_name(stem.name + ".bin"), first.is_masked)
+            refuse_foreign_data(f"-o {output}", [stream])
+            done = _write_stream(found, tokenizer, stream, first.is_masked)
     finally:
         progress.end()
     about = {
@@ -275,6 +258,6 @@ def tokenise(
         "packed": packs,
         "sources": [source.name for source in sources],
     }
-    with appearing(stem.with_name(stem.name + ".json")) as name:
+    with appearing(about_path) as name:
         name.write_text(json.dumps(about, indent=1) + "\n")
     return done

@@ -9,9 +9,10 @@ import os
 import pathlib
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import DataError, InputOutputError, TraceError, UsageError
+from .outputs import ARCHIVE_MARK
 
 if TYPE_CHECKING:
     import torch
@@ -34,6 +35,23 @@ def to_arguments(sample_inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(sample_inputs, (tuple, list)):
         return tuple(sample_inputs), {}
     return (sample_inputs,), {}
+
+
+def check_module(model: object) -> None:
+    """UsageError for what torch.export does not take."""
+    import torch
+
+    if isinstance(model, torch.nn.Module):
+        return
+    found = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+    way = (
+        "make one of it"
+        if isinstance(model, type)
+        else "call the function in the forward of one"
+        if callable(model)
+        else "what torch.export.export gives is saved by torch.export.save and given by its path"
+    )
+    raise UsageError(f"model is {found}, expected a torch.nn.Module or the path of a model; {way}")
 
 
 def _batch_size(leaves: Sequence[Any], torch: Any) -> int:
@@ -167,6 +185,42 @@ def _mismatch(error: BaseException, model: torch.nn.Module, arguments: Any) -> N
         raise DataError(f"sample_inputs do not fit {type(model).__name__}.forward: {wrong}") from error
 
 
+def _own_error(model: torch.nn.Module, arguments: Any, torch: Any) -> Exception | None:
+    """What forward raises when it is called as it is, without torch.export: None of a model that runs.
+
+    Called on copies of the buffers and with the random state put back, so that the model is afterwards as it was.
+    """
+    buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
+    with torch.random.fork_rng(), torch.no_grad(), _without_cache(model):
+        try:
+            torch.func.functional_call(model, buffers, arguments[0], arguments[1])
+        except Exception as error:
+            return error
+    return None
+
+
+def _fail(model: torch.nn.Module, arguments: Any, error: Exception, torch: Any) -> NoReturn:
+    """TraceError of the model's own error, where it has one; else of what torch.export cannot follow."""
+    own = _own_error(model, arguments, torch)
+    raise (_located(error, torch) if own is None else _failed(model, own, torch)) from (own or error)
+
+
+def _failed(model: torch.nn.Module, own: Exception, torch: Any) -> TraceError:
+    first = next((line.strip() for line in str(own).splitlines() if line.strip()), "")
+    what = f"{type(own).__name__}: {first}" if first else type(own).__name__
+    place = _place_of(own, torch)
+    if place is None:
+        return TraceError(f"{type(model).__name__}.forward fails on sample_inputs, without hyc, too: {what}")
+    code = place.line or linecache.getline(place.filename, place.lineno or 0).strip()
+    return TraceError(
+        f"{place.filename}:{place.lineno}: {type(model).__name__}.forward fails on sample_inputs here, without hyc, too: {code}\n"
+        f"{what}",
+        place.filename,
+        place.lineno,
+        code,
+    )
+
+
 def _exported(model: torch.nn.Module, arguments: Any, length: int | None, torch: Any) -> tuple[Any, bool]:
     """The exported program, and whether its batch is dynamic; so is `length`, then, or it is an error."""
     wide = _widened(arguments, torch)
@@ -184,11 +238,11 @@ def _exported(model: torch.nn.Module, arguments: Any, length: int | None, torch:
     except Exception as error:
         _mismatch(error, model, arguments)
         if length is not None or not _is_batch_fixed(error, torch):
-            raise _located(error, torch) from error
+            _fail(model, arguments, error, torch)
     try:
         return export(arguments, None), False
     except Exception as error:
-        raise _located(error, torch) from error
+        _fail(model, arguments, error, torch)
 
 
 def _length_of(exported: Any, torch: Any) -> str:
@@ -260,7 +314,7 @@ def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length
     _drop_stack_traces(exported, torch)
     _lay_in_rows(exported, torch)
     try:
-        torch.export.save(exported, str(path))
+        torch.export.save(exported, str(path), extra_files=dict(ARCHIVE_MARK))
     except (OSError, RuntimeError) as error:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputOutputError(f"cannot write the traced model to '{path}': {first}") from error

@@ -22,7 +22,7 @@ from transformers.trainer_utils import TrainOutput, set_seed
 
 from . import datasets, settings
 from .errors import DataError, UsageError
-from .job import Job
+from .job import Job, read_config
 from .job import compile as compile_model
 from .run import Step, temporary_folder
 
@@ -55,10 +55,7 @@ def _config_of(args: Any) -> dict[str, Any]:
         return {}
     if isinstance(given, Mapping):
         return json.loads(json.dumps(given))  # type: ignore[no-any-return]
-    try:
-        return json.loads(pathlib.Path(given).read_text())  # type: ignore[no-any-return]
-    except (OSError, ValueError) as error:
-        raise DataError(f"'{given}' (deepspeed=) cannot be read: {error}") from error
+    return read_config(given, "deepspeed")
 
 
 def _is_open(config: Mapping[str, Any], *keys: str) -> bool:
