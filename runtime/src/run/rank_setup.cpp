@@ -77,6 +77,7 @@ Status RankRun::prepare() {
   Result<std::optional<Checkpoint>> copy = copies_.prepare(environment_, options_);
   if (!copy.ok()) return copy.status();
   HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_, std::move(*copy)));
+  HYCRT_RETURN_IF_ERROR(checkpoints_.checkTraining(manifest_, environment_.rank));
   HYCRT_RETURN_IF_ERROR(takeTimeLimit());
   const int threads = threads_ = threadsPerRank(options_, manifest_.threads, environment_);
   HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));
