@@ -85,6 +85,19 @@ static void watch() {
   _exit(128 + signal);
 }
 
+IgnoredSignals::IgnoredSignals() {
+  for (int signal : kSignals) {
+    struct sigaction action = {};
+    if (signal != SIGTERM && sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN)
+      signals.push_back(signal);
+  }
+}
+
+void IgnoredSignals::restore() const {
+  for (int signal : signals)
+    std::signal(signal, SIG_IGN);
+}
+
 Interruption::Interruption() {
   if (pipe2(wakeUp, O_CLOEXEC) != 0)
     return;
@@ -94,7 +107,6 @@ Interruption::Interruption() {
   for (size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction &previous = registry().previous[i];
     sigaction(kSignals[i], &action, &previous);
-    // It is to outlive a terminal (nohup), or is not meant by a Ctrl-C (a shell's '&').
     if (previous.sa_handler == SIG_IGN && kSignals[i] != SIGTERM)
       sigaction(kSignals[i], &previous, nullptr);
   }

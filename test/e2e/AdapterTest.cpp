@@ -183,6 +183,40 @@ TEST(Adapter, IsSavedAloneAndMerged) {
   }
 }
 
+/// What is exported of a checkpoint is what the same run saves: the adapter as peft has it, or whole weights.
+TEST(Adapter, IsExportedFromACheckpointAsItIsSaved) {
+  for (const Case &c : {kLlama, kMagnitudesJoined}) {
+    const std::string folder = compile(c, adapterOf(c)), checkpoints = folder + ".checkpoints",
+                      text = textAfter(kSteps / 2);
+    std::filesystem::remove_all(checkpoints);
+    for (const std::string merge : {"", "--merge"}) {
+      const std::string saved = folder + "/saved" + merge, exported = folder + "/exported" + merge,
+                        file = merge.empty() ? "/adapter_model.safetensors" : "/model.safetensors";
+      std::filesystem::remove_all(exported);
+      std::vector<std::string> more{"--save-weights", saved},
+          command{tool("hyc-checkpoint"), "export", checkpoints, exported};
+      if (merge.empty())
+        more.insert(more.end(), {"--checkpoint", checkpoints});
+      else
+        more.push_back(merge), command.push_back(merge);
+      train(folder, kSteps / 2, more);
+      Outcome outcome = execute(command);
+      ASSERT_EQ(outcome.status, 0) << outcome.output;
+      const auto tensors = readSafeTensors(exported + file), expected = readSafeTensors(saved + file);
+      EXPECT_EQ(tensors.size(), expected.size());
+      for (const auto &[name, tensor] : expected) {
+        ASSERT_EQ(tensors.count(name), 1u) << name;
+        EXPECT_TRUE(tensors.at(name).shape == tensor.shape && tensors.at(name).values == tensor.values) << name;
+      }
+      EXPECT_EQ(std::filesystem::exists(exported + "/adapter_config.json"), merge.empty());
+    }
+    Case one = c;
+    one.tp = one.dp = 1;
+    one.further = {};
+    expectLosses(c, lossesOn(text, compile(one, folder + "/exported", "-exported"), 1), kSteps / 2, 1);
+  }
+}
+
 /// As peft's adapters, of which the script that made them left the magnitudes alone, do.
 TEST(Adapter, StartsWithTheLengthsOfWeightsAsMagnitudes) {
   for (auto [c, lora] :

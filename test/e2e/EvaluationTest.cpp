@@ -211,6 +211,36 @@ TEST(Evaluation, OfNumbersComparesWithPyTorchsOutputs) {
   expectFallingAlike(train("1"), train("2"), data, squares / count);
 }
 
+/// Held-out data of thousands of batches: it is an evaluation that a signal, or a time limit, comes in.
+TEST(Evaluation, BetweenStepsEndsWithTheRunThatIsAskedToEnd) {
+  Layout layout{1, 1, 2};
+  layout.further = {"--entry", "train,evaluate"};
+  const std::string folder = compiled(layout), data = scratch("evaluation-long") + ".bin", log = folder + "/ended.log",
+                    runs = folder + "/ended";
+  const std::string text = textOf(model("text.bin"));
+  std::ofstream file(data, std::ios::binary);
+  for (int i = 0; i < 200; ++i)
+    file << text;
+  file.close();
+  const std::string command = "'" + tool("hyc-run") + "' '" + folder + "' --data '" + model("text.bin") +
+                              "' --steps 1000 --evaluate-data '" + data + "' --evaluate-every 1 --checkpoint '" + runs +
+                              "' --log-file '" + log + "'";
+  for (const std::string how : {"SIGTERM", "the time limit"}) {
+    std::filesystem::remove_all(runs);
+    std::filesystem::remove(log);
+    const std::string asked = how == "SIGTERM"
+                                  ? command + " & p=$!; i=0; while [ $i -lt 600 ] && ! grep -qs loss '" + log +
+                                        "'; do sleep 0.1; i=$((i+1)); done; sleep 0.3; kill -TERM $p; wait $p"
+                                  : "exec " + command + " --time-limit 5";
+    const Outcome outcome = execute({"/bin/sh", "-c", asked});
+    EXPECT_EQ(outcome.status, 75) << outcome.output;
+    EXPECT_NE(outcome.output.find("the evaluation after step 1 was ended after"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("(" + how + "), and gives no figure"), std::string::npos) << outcome.output;
+    EXPECT_TRUE(std::filesystem::exists(runs + "/step-1")) << outcome.output;
+    EXPECT_EQ(textOf(log).find("evaluate_loss"), std::string::npos);
+  }
+}
+
 TEST(Evaluation, RefusesWhatOnlyTrainingWrites) {
   const std::string folder = compiled({1, 1, 1});
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--evaluate", "--save-weights",

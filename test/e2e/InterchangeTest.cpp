@@ -116,6 +116,19 @@ TEST(Interchange, HycGoesOnFromWhatPyTorchHasSaved) {
   expectTheSecondHalf(train(program(), 2 * kHalf, {"--resume", imported}).losses);
 }
 
+/// As a state dict has them, weights below the model and moments not.
+TEST(Interchange, WeightsUnderOtherNamesThanTheirMomentsAreRefused) {
+  std::string exported = scratch("interchange-prefix"), imported = scratch("interchange-prefix-imported");
+  fs::remove_all(exported);
+  fs::remove_all(imported);
+  checkpoint({"export", half(), exported, "--format", "dcp", "--weights-prefix", "model."});
+  Outcome outcome = execute({tool("hyc-checkpoint"), "import", exported, imported});
+  EXPECT_EQ(outcome.status, 65) << outcome.output;
+  EXPECT_NE(outcome.output.find("give --weights-prefix model."), std::string::npos) << outcome.output;
+  EXPECT_FALSE(fs::exists(imported));
+  checkpoint({"import", exported, imported, "--weights-prefix", "model."});
+}
+
 /// The lines of docs/checkpoints.md, word for word, where the checkpoint has the name that they give it.
 TEST(Interchange, PyTorchReadsACheckpointByTheLinesOfTheDocs) {
   if (!hasTorch())

@@ -148,13 +148,16 @@ enum class Format { HuggingFace, Distributed, Universal };
 struct ExportOptions {
   std::string target, config;
   Format format = Format::HuggingFace;
-  bool takesStates = false, hasTensorSteps = false;
+  bool takesStates = false, merges = false, hasTensorSteps = false;
   hycrt::ForeignNames names;
 };
 
 Status write(const Checkpoint &checkpoint, const ExportOptions &options) {
   if (options.format != Format::HuggingFace && !options.config.empty())
     return hycrt::usageError("--config is for --format huggingface");
+  if (options.merges && (options.format != Format::HuggingFace || options.takesStates))
+    return hycrt::usageError("--merge is for weights; leave out " +
+                             std::string(options.takesStates ? "--states" : "--format"));
   if (options.format != Format::Universal && options.hasTensorSteps)
     return hycrt::usageError("--steps-as-tensors is for --format deepspeed");
   if (options.format == Format::Distributed)
@@ -162,7 +165,9 @@ Status write(const Checkpoint &checkpoint, const ExportOptions &options) {
   if (options.format == Format::Universal)
     return hycrt::exportUniversal(checkpoint, options.target, options.names,
                                   options.hasTensorSteps ? hycrt::UpdateCount::kTensor : hycrt::UpdateCount::kNumber);
-  const hycrt::Exported what = options.takesStates ? hycrt::Exported::kStates : hycrt::Exported::kWeights;
+  const hycrt::Exported what = options.takesStates ? hycrt::Exported::kStates
+                               : options.merges    ? hycrt::Exported::kMerged
+                                                   : hycrt::Exported::kWeights;
   return hycrt::exportTensors(checkpoint, what, options.target, options.config);
 }
 
@@ -219,6 +224,7 @@ CLI::App *addExport(CLI::App *app, std::string *path, ExportOptions *options) {
       ->option_text("huggingface|dcp|deepspeed");
   exports->add_option("--config", options->config, "The model's config.json, which is copied into the folder");
   exports->add_flag("--states", options->takesStates, "Write what the optimizer keeps, too");
+  exports->add_flag("--merge", options->merges, "Of adapters: write the model's weights with the adapters added");
   exports->add_flag("--steps-as-tensors", options->hasTensorSteps,
                     "For torch's optimizers under DeepSpeed, whose own count updates by a number");
   addNames(exports, &options->names);

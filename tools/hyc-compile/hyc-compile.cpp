@@ -161,7 +161,9 @@ static int replanAndReport(const Flags &flags, const hyc::CompileOptions &option
 }
 
 int main(int argc, char **argv) {
+  const hyc::IgnoredSignals ignored;
   InitLLVM initialize(argc, argv);
+  ignored.restore();
   install_fatal_error_handler(endFatally);
   dropLibraryOptions();
   cl::SetVersionPrinter(

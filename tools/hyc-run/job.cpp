@@ -188,7 +188,7 @@ Status Report::finish() {
   if (options_.checkpoint.empty() && options_.resume.empty() && options_.copy == hycrt::CopyPlace::kNone) return {};
   display_.clear();
   std::printf("%s\n", account_.toLine(secondsInAll()).c_str());
-  return instruments_ ? instruments_->log(account_.toJson(secondsInAll())) : Status();
+  return instruments_ ? instruments_->report(account_.toJson(secondsInAll())) : Status();
 }
 
 namespace {

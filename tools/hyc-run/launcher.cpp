@@ -212,7 +212,7 @@ void Launcher::takeRecords() {
     if (status.ok() || stopping_) continue;
     report_.say("error: " + status.message());
     end_ = {status.exitCode(), RunEnd::How::kFailed, status.message()};
-    stopAll();
+    killAll();
   }
 }
 
@@ -323,6 +323,17 @@ void Launcher::stopAll() {
     }
     if (anyRunning()) poll(nullptr, 0, kGracePollMs);
   }
+  reapAll();
+}
+
+// Without a word, to which ranks would answer with a checkpoint of steps that could not be told.
+void Launcher::killAll() {
+  stopping_ = true;
+  for (const RankProcess& rank : ranks_) rank.send(SIGKILL);
+  reapAll();
+}
+
+void Launcher::reapAll() {
   for (size_t rank : endAll(ranks_)) {
     report_.say("rank " + std::to_string(static_cast<size_t>(first_) + rank) + " (" + ranks_[rank].abandon() +
                 ") does not end, even by SIGKILL: a disk, a network file system or a debugger holds it");

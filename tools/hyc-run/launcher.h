@@ -57,6 +57,8 @@ class Launcher {
   bool isAsWished(const RankEnd& end) const;
   void reportFailure(int rank, const RankEnd& end);
   void stopAll();
+  void killAll();
+  void reapAll();
   void lookAtInput();
   bool anyRunning() const;
 

@@ -6,8 +6,20 @@
 #include <string>
 #include <sys/types.h>
 #include <thread>
+#include <vector>
 
 namespace hyc {
+
+/// What was ignored when the program was started: by nohup, which has it outlive a terminal, or by a shell, whose
+/// background a Ctrl-C is not meant for. Made before a library takes signals, and restored after that.
+class IgnoredSignals {
+public:
+  IgnoredSignals();
+  void restore() const;
+
+private:
+  std::vector<int> signals;
+};
 
 /// Alive while something could be left behind: a program that wants Ctrl-C to leave nothing makes one around
 /// hyc::compile, which itself only names what it makes. One at a time.

@@ -1,6 +1,8 @@
 // One line a rank: a manifest of thousands stays readable.
 #include "Folder/ManifestText.h"
 
+#include "hyc/Support/Optimizers.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
@@ -60,6 +62,21 @@ static std::string describeRule(const LearningRatePlan &options) {
   return text;
 }
 
+std::string hyc::describeOptimizer(const Plan &plan) {
+  std::string text = *plan.optimizer;
+  raw_string_ostream os(text);
+  const Optimizer *row = findOptimizer(*plan.optimizer);
+  auto takes = [&](StringRef parameter) { return row && row->takesParameter(parameter); };
+  if (takes("momentum"))
+    os << format(", momentum %.9g", *plan.momentum);
+  if (takes("betas"))
+    os << format(", betas %.9g and %.9g", (*plan.betas)[0], (*plan.betas)[1]);
+  if (takes("eps"))
+    os << format(", epsilon %.9g", *plan.epsilon);
+  os << format(", weight decay %.9g, gradients' norm clipped at %.9g", *plan.weightDecay, *plan.clipGradNorm);
+  return text;
+}
+
 /// Of rank 0, which is on the first stage.
 static std::string describeStep(const StepTime &time) {
   std::string text;
@@ -102,7 +119,8 @@ std::string hyc::writeManifest(const ManifestFacts &facts) {
      << (facts.sizes.empty() ? "" : ",\n  \"dim\": " + describeSizes(facts))
      << (facts.cpu ? ",\n  \"cpu\": " + describeCpu(*facts.cpu) : "") << ",\n  \"threads\": " << facts.threads
      << ",\n  \"nvme_path\": " << quoted(facts.nvmePath) << ",\n  \"learning_rate\": {"
-     << describeRule(facts.learningRate) << "}";
+     << describeRule(facts.learningRate) << "}"
+     << (facts.optimizer.empty() ? "" : ",\n  \"optimizer\": " + quoted(facts.optimizer));
   if (facts.time)
     os << ",\n  \"estimate\": {\"own_thread\": " << describeStep(facts.time->overlapped)
        << ", \"in_turn\": " << describeStep(facts.time->inTurn) << "}";

@@ -3,7 +3,7 @@
 #define HYC_LIB_DRIVER_FOLDER_MANIFESTTEXT_H
 
 #include "Report/TimeReport.h"
-#include "hyc/Plan/LearningRatePlan.h"
+#include "hyc/Plan/Plan.h"
 #include "hycrt/file_sums.h"
 
 #include <optional>
@@ -33,10 +33,14 @@ struct ManifestFacts {
   int64_t threads = 0;
   std::string nvmePath;
   LearningRatePlan learningRate;
+  std::string optimizer; ///< and its settings, in words; empty: nothing is trained
   std::optional<TimeEstimate> time;
   std::vector<hycrt::ModelFile> modelFiles; ///< absolute, or in the folder itself; each with its sums
   std::vector<std::string> stagePrograms;   ///< relative to the folder, one a stage
 };
+
+/// The optimizer of programs that train, with those of its settings that it has.
+std::string describeOptimizer(const Plan &plan);
 
 std::string writeManifest(const ManifestFacts &facts);
 

@@ -105,6 +105,8 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   facts.threads = *options.target == "cuda" ? *options.threads : plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
+  if (!options.evaluates())
+    facts.optimizer = describeOptimizer(options);
   if (model.time && !model.time->inTurn.stages.empty())
     facts.time = model.time;
   facts.modelFiles = std::move(modelFiles);

@@ -37,6 +37,8 @@ class Instruments {
   Status exchange(const ExchangeRecord& record);
   // Of the log alone: a line without its end.
   Status log(const std::string& line);
+  // The same of a line about the whole run: where nothing was told of it, this is not either.
+  Status report(const std::string& line);
 
   // Where Prometheus may ask; empty: nowhere.
   std::string url() const;

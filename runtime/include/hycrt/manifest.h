@@ -33,6 +33,7 @@
 //        "cycle_first_step_size": 40, "cycle_second_step_size": 40, "cycle_first_stair_count": 0,
 //        "cycle_second_stair_count": 0, "decay_step_size": 0, "cycle_momentum": true, "cycle_min_mom": 0.8,
 //        "cycle_max_mom": 0.9, "decay_mom_rate": 0}
+//     "optimizer": "adamw, betas 0.9 and 0.999, …", and its settings, in words; else it is not there
 //     "estimate": {"own_thread": {"step_ms": 8.1, "waiting": 0.05}, "in_turn": {"step_ms": 8.9, "waiting": 0.14}},
 //                                                   of rank 0, where the plan's cost model has one: a step, and the
 //                                                   part of it that waits for other ranks, with communication on a
@@ -48,8 +49,8 @@
 //     ]
 //   }
 //
-// Every key but "axes", "entry", "adapter", "data", "cpu" and "estimate" is required, none other is allowed, none may
-// come twice.
+// Every key but "axes", "entry", "adapter", "data", "cpu", "optimizer" and "estimate" is required, none other is
+// allowed, none may come twice.
 #ifndef HYCRT_MANIFEST_H_
 #define HYCRT_MANIFEST_H_
 
@@ -116,6 +117,7 @@ struct Manifest {
   int threads = 0;       // of each rank, unless a run says otherwise; 0: the cores divided by the ranks
   std::string nvmePath;  // where the plan keeps states on a disk, unless a run says otherwise
   LearningRateRule learningRate;
+  std::string optimizer;                           // in words that are the same for the same one; empty: not told
   StepEstimate estimateOwnThread, estimateInTurn;  // by where communication runs
   std::vector<ModelFile> modelFiles;               // resolved: absolute or relative to the working directory
   std::vector<ManifestRank> ranks;                 // by world rank

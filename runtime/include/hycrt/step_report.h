@@ -68,11 +68,13 @@ std::string toShortLine(const StepRecord& record);
 std::string rateOf(const StepRecord& record);
 std::string duration(double seconds);
 
+class LineFile;
+
 // The JSON lines of a run in a file. Every line is there when append returns, so that a reader sees a run while it goes
 // on.
 class StepLog {
  public:
-  // Whether the file is emptied first, or gets the lines of a run that goes on behind those that it has.
+  // Whether the file is emptied with the first line, or gets the lines of a run that goes on behind those that it has.
   enum class Mode { kAnew, kAppend };
   static Result<std::unique_ptr<StepLog>> open(const std::string& path, Mode mode);
   ~StepLog();
@@ -81,11 +83,17 @@ class StepLog {
   Status append(const StepRecord& record);
   // A line without its end.
   Status append(const std::string& line);
+  // A line that says nothing by itself: it waits for another one, and is not written without.
+  Status appendBehind(const std::string& line);
 
  private:
-  StepLog(std::string path, FILE* file) : path_(std::move(path)), file_(file) {}
-  std::string path_;
-  FILE* file_;
+  StepLog(std::unique_ptr<LineFile> file, Mode mode);
+  Status begin();
+
+  std::unique_ptr<LineFile> file_;
+  Mode mode_;
+  bool hasBegun_ = false;
+  std::string held_;
 };
 
 class LiveView;

@@ -13,10 +13,14 @@
 
 namespace hycrt {
 
+// Of a checkpoint of adapters kWeights are the adapters alone, as peft has them (adapter_model.safetensors beside its
+// adapter_config.json), and kMerged the model's weights with the adapters' products added. A checkpoint that does not
+// tell what its adapters are gives only its states.
+//
 // `target` is a file whose name ends in .safetensors, or a folder that is not there yet, of which the file is
 // model.safetensors, beside a copy of `config` as config.json where one is given. The checkpoint's bytes are verified
 // first.
-enum class Exported { kWeights, kStates };
+enum class Exported { kWeights, kMerged, kStates };
 Status exportTensors(const Checkpoint& checkpoint, Exported what, const std::string& target, const std::string& config);
 
 // What every export does: verifies the checkpoint, lets `write` fill a folder aside, and gives it the name `target`,

@@ -10,6 +10,7 @@
 #include "base/crc32c.h"
 #include "base/json_text.h"
 #include "hycrt/safetensors.h"
+#include "io/adapter_json.h"
 
 namespace hycrt {
 namespace {
@@ -214,11 +215,33 @@ Status readCounters(const json& counters, const std::string& file, CheckpointMan
   return {};
 }
 
+Status readTraining(const json& value, const std::string& file, CheckpointManifest* manifest) {
+  ObjectReader object(value, file, "/training", {"optimizer", "adapter", "adapter_config"});
+  CheckpointTraining training;
+  training.optimizer = object.text("optimizer");
+  if (value.contains("adapter_config")) training.adapterConfig = object.text("adapter_config");
+  HYCRT_RETURN_IF_ERROR(object.status());
+  if (value.contains("adapter")) {
+    Result<Adapter> adapter = readAdapter(value["adapter"], file, "/training/adapter");
+    if (!adapter.ok()) return adapter.status();
+    training.adapter = std::move(*adapter);
+  }
+  manifest->training = std::move(training);
+  return {};
+}
+
+ordered_json encode(const CheckpointTraining& training) {
+  ordered_json told = {{"optimizer", training.optimizer}};
+  if (training.adapter) told["adapter"] = encodeAdapter(*training.adapter);
+  if (!training.adapterConfig.empty()) told["adapter_config"] = training.adapterConfig;
+  return told;
+}
+
 Status readFields(const json& root, const std::string& file, CheckpointManifest* manifest) {
   ObjectReader object(
       root, file, "",
       {"format_version", "name", "plan_hash", "mesh", "ranks", "step", "samples", "global_batch", "sequence", "data",
-       "seed", "steps", "learning_rate", "counters", "tensors", "files", "manifest_crc32c"});
+       "seed", "steps", "learning_rate", "counters", "training", "tensors", "files", "manifest_crc32c"});
   manifest->name = object.text("name");
   const std::string hash = object.text("plan_hash"), seed = object.text("seed");
   manifest->mesh = object.text("mesh");
@@ -246,6 +269,7 @@ Status readFields(const json& root, const std::string& file, CheckpointManifest*
   (void)cursor.integer("place", 0, kMost);
   if (data->contains("arrangement")) manifest->arrangement = cursor.text("arrangement");
   HYCRT_RETURN_IF_ERROR(cursor.status());
+  if (root.contains("training")) HYCRT_RETURN_IF_ERROR(readTraining(root["training"], file, manifest));
   return readCounters(*counters, file, manifest);
 }
 
@@ -282,6 +306,7 @@ std::string encodeCheckpointManifest(const CheckpointManifest& manifest) {
                        {"learning_rate", manifest.learningRate},
                        {"counters", manifest.counters}};
   if (!manifest.arrangement.empty()) root["data"]["arrangement"] = manifest.arrangement;
+  if (manifest.training) root["training"] = encode(*manifest.training);
   ordered_json parts = encode(manifest.parts);
   root["tensors"] = std::move(parts["tensors"]);
   root["files"] = std::move(parts["files"]);

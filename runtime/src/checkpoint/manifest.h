@@ -12,6 +12,11 @@
 //                                                 initial values
 //     "steps": 1000, "learning_rate": {…},        the schedule, as in manifest.json, and the total that it was asked
 //     for "counters": {"step": 200, "applied_step": 198, "loss_scale": 65536.0},       states that are one number
+//     "training": {"optimizer": "adamw, …",       in words; "" where the compiled folder does not tell
+//       "adapter": {…}, "adapter_config": "…"},   as in manifest.json, and the text that peft wants beside it; both
+//       only
+//                                                 where adapters are trained. Not there in what others or earlier
+//                                                 versions have written: then nothing is known of it
 //     "tensors": {"wte.weight": {"dtype": "F32", "shape": [257, 64], "slices":
 //       [{"file": "part-00000-0.safetensors", "byte": 512, "offset": [0, 0], "shape": [129, 64]}, …]}, …},
 //     "files": {"part-00000-0.safetensors": {"bytes": 1234, "header_bytes": 512, "header_crc32c": "…",
@@ -24,11 +29,13 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/box.h"
 #include "hycrt/file_sums.h"
+#include "hycrt/manifest.h"
 #include "hycrt/status.h"
 #include "hycrt/types.h"
 
@@ -60,6 +67,13 @@ struct CheckpointParts {
   std::map<std::string, CheckpointFile> files;
 };
 
+// What trained, beside the schedule.
+struct CheckpointTraining {
+  std::string optimizer;  // Manifest::optimizer
+  std::optional<Adapter> adapter;
+  std::string adapterConfig;  // adapter_config.json; empty: there was none
+};
+
 struct CheckpointManifest {
   std::string name;
   uint64_t planHash = 0;
@@ -76,6 +90,7 @@ struct CheckpointManifest {
   int64_t steps = 0;
   nlohmann::json learningRate = nlohmann::json::object();
   std::map<std::string, double> counters;
+  std::optional<CheckpointTraining> training;  // none: nothing is known of it
   CheckpointParts parts;
 };
 

@@ -1,11 +1,15 @@
 // Resuming from a checkpoint, and writing one: the part of all ranks, and that of rank 0.
 #include "checkpoint/run_checkpoints.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "base/available_memory.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json_text.h"
 #include "base/resident.h"
 #include "checkpoint/part_writer.h"
@@ -18,12 +22,32 @@
 namespace hycrt {
 namespace {
 
+constexpr int64_t kMaxConfigBytes = 16 << 20;
+
 std::string inMiB(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
 // Where a flag contradicts what the checkpoint's run had.
 Status contradiction(const Checkpoint& checkpoint, const std::string& given, const std::string& held) {
   return usageError("'" + checkpoint.folder + "' was written " + held + ", but " + given +
                     "; leave it out, or train anew");
+}
+
+bool isScaledAlike(const Adapter& a, const Adapter& b) {
+  constexpr double kRounding = 1e-12;
+  return a.hasMagnitudes == b.hasMagnitudes && std::abs(a.scale - b.scale) <= kRounding * std::abs(a.scale);
+}
+
+// "scaled by 2 (rank 4, alpha 8)", and in words what else there is.
+std::string howScaled(const CheckpointTraining& training) {
+  char text[128];
+  std::snprintf(text, sizeof text, "scaled by %g", training.adapter->scale);
+  std::string told = text;
+  const Result<nlohmann::json> config = parseJson(training.adapterConfig, "adapter_config.json");
+  if (config.ok() && config->is_object() && config->contains("r") && config->contains("lora_alpha")) {
+    told += " (rank " + config->at("r").dump() + ", alpha " + config->at("lora_alpha").dump() +
+            (config->value("use_rslora", false) ? ", variant rslora)" : ")");
+  }
+  return told + (training.adapter->hasMagnitudes ? " and have magnitudes" : "");
 }
 
 }  // namespace
@@ -87,6 +111,32 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
   return dataError("'" + options.data + "' (--data) has " + std::to_string(dataSamples_) + " samples, but '" +
                    resumed_->folder + "' is of a run on " + std::to_string(manifest.dataSamples) +
                    "; give that data, or start a new training from the checkpoint's weights (hyc-checkpoint export)");
+}
+
+// What a layer's tensors do not tell; where they differ themselves, checkTensors names them.
+Status RunCheckpoints::checkTraining(const Manifest& manifest, int rank) {
+  training_ = {manifest.optimizer, manifest.adapter, {}};
+  const std::string config = manifest.folder + "/model/adapter_config.json";
+  if (manifest.adapter && access(config.c_str(), F_OK) == 0) {
+    Result<std::string> text = readWholeFile(config, kMaxConfigBytes);
+    if (!text.ok()) return text.status();
+    training_.adapterConfig = std::move(*text);
+  }
+  if (!resumed_ || !resumed_->manifest.training) return {};
+  const CheckpointTraining& before = *resumed_->manifest.training;
+  if (before.adapter && manifest.adapter && !isScaledAlike(*before.adapter, *manifest.adapter)) {
+    return dataError(
+        "'" + resumed_->folder + "' was trained with adapters that are " + howScaled(before) + ", but those in '" +
+        manifest.folder + "' are " + howScaled(training_) +
+        "; compile with the rank, alpha and variant that the checkpoint has, or go on from its adapters as "
+        "a new training (hyc-checkpoint export FROM ADAPTER; hyc-compile --lora ADAPTER)");
+  }
+  const bool areTold = !before.optimizer.empty() && !manifest.optimizer.empty();
+  if (rank == 0 && areTold && before.optimizer != manifest.optimizer) {
+    note("another optimizer goes on from '" + resumed_->folder + "': it was " + before.optimizer + "; it is " +
+         manifest.optimizer);
+  }
+  return {};
 }
 
 int64_t RunCheckpoints::itemShift(int64_t globalBatch) const {
@@ -261,6 +311,7 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   told.seed = options.seed;
   told.steps = options.steps;
   told.counters = readCounters(ctx);
+  told.training = training_;
   const Result<nlohmann::json> root = parseJson(manifest.text, "manifest.json");
   if (root.ok() && root->contains("learning_rate")) told.learningRate = root->at("learning_rate");
   return told;

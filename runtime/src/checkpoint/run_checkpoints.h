@@ -36,6 +36,9 @@ class RunCheckpoints {
   // Whether the data is what the checkpoint's run had.
   Status checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep);
 
+  // Whether the programs train what the checkpoint's did: adapters that are scaled alike. Another optimizer is told.
+  Status checkTraining(const Manifest& manifest, int rank);
+
   // Steps that are over, before the first of this run; how many of them updated nothing; and the difference of the
   // first step's first sample to its number times the global batch.
   int64_t firstStep() const { return resumed_ ? resumed_->manifest.step : 0; }
@@ -85,6 +88,7 @@ class RunCheckpoints {
   int64_t skipped_ = 0;
   int64_t dataSamples_ = 0;
   std::string arrangement_;  // of the data
+  CheckpointTraining training_;
   int64_t lastWritten_ = -1;
   double loadSeconds_ = 0;
   FileLock lock_;  // of rank 0

@@ -1,13 +1,10 @@
 // Rows, and where those of a run that goes on belong.
 #include "instruments/csv_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -19,7 +16,6 @@
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFileMode = 0644;
 constexpr size_t kReadBytes = 1 << 16;
 constexpr size_t kMostShown = 80;  // of a line that is not ours
 
@@ -49,34 +45,29 @@ const std::string& CsvFile::header() {
 }
 
 Result<std::unique_ptr<CsvFile>> CsvFile::open(const std::string& path, Mode mode) {
-  struct stat info{};
-  const bool exists = stat(path.c_str(), &info) == 0;
-  const bool isRegular = !exists || S_ISREG(info.st_mode);
-  // A pipe that is opened to be read as well would never lose its reader.
-  const int flags = isRegular ? O_RDWR | O_CREAT : O_WRONLY;
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, kFileMode));
-  if (!file.isOpen()) return errnoError("cannot write the CSV file '" + path + "'", errno);
-  std::unique_ptr<CsvFile> csv(new CsvFile(path, std::move(file)));
-  csv->isRegular_ = isRegular;
-  csv->wasMade_ = !exists;
-  if (exists && isRegular && info.st_size > 0) HYCRT_RETURN_IF_ERROR(csv->takeExisting(mode));
+  Result<LineFile> file = LineFile::open(path, "CSV file");
+  if (!file.ok()) return file.status();
+  std::unique_ptr<CsvFile> csv(new CsvFile(std::move(*file)));
+  if (csv->file_.isRegular() && !csv->file_.wasMade()) HYCRT_RETURN_IF_ERROR(csv->takeExisting(mode));
   return csv;
 }
 
 CsvFile::~CsvFile() {
-  if (wasMade_ && !hasBegun_) unlink(path_.c_str());
+  if (file_.wasMade() && !hasBegun_) unlink(file_.path().c_str());
 }
 
 // Nobody's table, notes or weights are taken for a run's.
 Status CsvFile::takeExisting(Mode mode) {
   std::string start(header().size(), '\0');
-  const ssize_t count = pread(file_.get(), start.data(), start.size(), 0);
-  if (count < 0) return errnoError("cannot read the CSV file '" + path_ + "'", errno);
-  start.resize(static_cast<size_t>(count));
+  const Result<size_t> count = file_.read(start.data(), start.size(), 0);
+  if (!count.ok()) return count.status();
+  start.resize(*count);
+  if (start.empty()) return {};
   if (start != header()) {
     const std::string line = start.substr(0, std::min(start.find('\n'), kMostShown));
-    return dataError("'" + path_ + "' is there and is not the CSV file of a run: it begins with '" + printable(line) +
-                     "', expected '" + header().substr(0, kMostShown) + "…'; give --csv another name");
+    return dataError("'" + file_.path() + "' is there and is not the CSV file of a run: it begins with '" +
+                     printable(line) + "', expected '" + header().substr(0, kMostShown) +
+                     "…'; give --csv another name");
   }
   hasRows_ = mode == Mode::kGoesOn;
   return {};
@@ -85,22 +76,20 @@ Status CsvFile::takeExisting(Mode mode) {
 // Not before there is something to write: a run that fails before its first step leaves what was there.
 Status CsvFile::begin(const StepRecord& record) {
   hasBegun_ = true;
-  if (isRegular_ && hasRows_) return dropFrom(record);
-  if (isRegular_ && ftruncate(file_.get(), 0) != 0) {
-    return errnoError("cannot write the CSV file '" + path_ + "'", errno);
-  }
-  return write(header().data(), header().size());
+  if (file_.isRegular() && hasRows_) return dropFrom(record);
+  if (file_.isRegular()) HYCRT_RETURN_IF_ERROR(file_.cut(0));
+  return file_.append(header().data(), header().size());
 }
 
 // Of rows that lie in front of `record`, the file keeps all; what an end in the middle of a row has left goes, too.
 Status CsvFile::dropFrom(const StepRecord& record) {
   std::vector<char> bytes(kReadBytes);
-  off_t offset = static_cast<off_t>(header().size());
+  int64_t offset = static_cast<int64_t>(header().size());
   const int64_t first = record.batches > 0 ? record.step + 1 : record.step;
   for (bool isOver = false; !isOver;) {
-    const ssize_t count = pread(file_.get(), bytes.data(), bytes.size(), offset);
-    if (count < 0) return errnoError("cannot read the CSV file '" + path_ + "'", errno);
-    const std::string_view text(bytes.data(), static_cast<size_t>(count));
+    const Result<size_t> count = file_.read(bytes.data(), bytes.size(), offset);
+    if (!count.ok()) return count.status();
+    const std::string_view text(bytes.data(), *count);
     size_t begin = 0;
     isOver = true;
     for (size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
@@ -108,16 +97,15 @@ Status CsvFile::dropFrom(const StepRecord& record) {
       isOver = step < 0 || step >= first;
       if (isOver) break;
     }
-    offset += static_cast<off_t>(begin);
+    offset += static_cast<int64_t>(begin);
   }
-  const bool isCut = ftruncate(file_.get(), offset) == 0 && lseek(file_.get(), offset, SEEK_SET) == offset;
-  return isCut ? Status() : errnoError("cannot write the CSV file '" + path_ + "'", errno);
+  return file_.cut(offset);
 }
 
 Status CsvFile::step(const StepRecord& record) {
   if (!hasBegun_) {
     HYCRT_RETURN_IF_ERROR(begin(record));
-  } else if (isRegular_ && record.batches == 0 && record.step <= lastStep_) {
+  } else if (file_.isRegular() && record.batches == 0 && record.step <= lastStep_) {
     HYCRT_RETURN_IF_ERROR(dropFrom(record));  // the ranks were started again
   }
   lastStep_ = record.step;
@@ -129,18 +117,7 @@ Status CsvFile::step(const StepRecord& record) {
     if (metric.isIn(record)) at = writeNumber(at, end, metric, metric.valueOf(record));
   }
   *at++ = '\n';
-  return write(row.data(), static_cast<size_t>(at - row.data()));
-}
-
-Status CsvFile::write(const char* data, size_t size) {
-  while (size > 0) {
-    const ssize_t count = ::write(file_.get(), data, size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errnoError("cannot write the CSV file '" + path_ + "'", errno);
-    data += count;
-    size -= static_cast<size_t>(count);
-  }
-  return {};
+  return file_.append(row.data(), static_cast<size_t>(at - row.data()));
 }
 
 }  // namespace hycrt

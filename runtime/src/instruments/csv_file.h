@@ -6,8 +6,9 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "base/file.h"
+#include "instruments/line_file.h"
 #include "instruments/sink.h"
 
 namespace hycrt {
@@ -29,15 +30,12 @@ class CsvFile : public Sink {
   static const std::string& header();
 
  private:
-  CsvFile(std::string path, FileDescriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  explicit CsvFile(LineFile file) : file_(std::move(file)) {}
   Status takeExisting(Mode mode);
   Status begin(const StepRecord& record);
   Status dropFrom(const StepRecord& record);
-  Status write(const char* data, size_t size);
 
-  const std::string path_;
-  FileDescriptor file_;
-  bool isRegular_ = false, wasMade_ = false;
+  LineFile file_;
   bool hasRows_ = false;  // which may be those of steps that are done again
   bool hasBegun_ = false;
   int64_t lastStep_ = 0;

@@ -53,7 +53,6 @@ Result<std::unique_ptr<Instruments>> Instruments::open(const RunOptions& options
     made->prometheus_ = prometheus->get();
     made->sinks_.push_back(std::move(*prometheus));
   }
-  // Last, since it is emptied at once.
   if (!options.logFile.empty()) {
     Result<std::unique_ptr<StepLog>> log =
         StepLog::open(options.logFile, goesOn ? StepLog::Mode::kAppend : StepLog::Mode::kAnew);
@@ -73,7 +72,9 @@ Status Instruments::step(const StepRecord& record) {
 }
 
 Status Instruments::happened(const RunEvent& event) {
-  if (log_) HYCRT_RETURN_IF_ERROR(log_->append(toJson(event)));
+  // Of starts that come to nothing the log of a run before is not emptied.
+  const bool isOfStart = event.kind == RunEvent::Kind::kRestart || event.kind == RunEvent::Kind::kResize;
+  if (log_) HYCRT_RETURN_IF_ERROR(isOfStart ? log_->appendBehind(toJson(event)) : log_->append(toJson(event)));
   for (const std::unique_ptr<Sink>& sink : sinks_) HYCRT_RETURN_IF_ERROR(sink->happened(event));
   return {};
 }
@@ -88,6 +89,8 @@ Status Instruments::exchange(const ExchangeRecord& record) {
 std::string Instruments::url() const { return prometheus_ ? prometheus_->url() : ""; }
 
 Status Instruments::log(const std::string& line) { return log_ ? log_->append(line) : Status(); }
+
+Status Instruments::report(const std::string& line) { return log_ ? log_->appendBehind(line) : Status(); }
 
 std::string metricsTable() {
   return "| log, CSV | TensorBoard | Prometheus | unit in the log | what it is |\n|---|---|---|---|---|\n" +

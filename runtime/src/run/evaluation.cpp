@@ -27,7 +27,7 @@ Result<Evaluation> Evaluation::create(Context& ctx, Dataset& data, const std::st
   return evaluation;
 }
 
-Result<EvaluationSums> Evaluation::run(const std::function<Status(const EvaluationSums&)>& afterEach) {
+Result<EvaluationSums> Evaluation::run(const std::function<Result<bool>(const EvaluationSums&)>& afterEach) {
   EvaluationSums sums;
   for (int64_t i = 0; i < batches_; ++i) {
     const int64_t begin = monotonicNs();
@@ -41,7 +41,9 @@ Result<EvaluationSums> Evaluation::run(const std::function<Status(const Evaluati
     if (result.correctCount >= 0) sums.correct = std::max<int64_t>(sums.correct, 0) + result.correctCount;
     sums.lastMilliseconds = static_cast<double>(monotonicNs() - begin) * 1e-6;
     sums.milliseconds += sums.lastMilliseconds;
-    if (afterEach) HYCRT_RETURN_IF_ERROR(afterEach(sums));
+    const Result<bool> goesOn = afterEach(sums);
+    if (!goesOn.ok()) return goesOn.status();
+    if (!*goesOn) break;
   }
   return sums;
 }

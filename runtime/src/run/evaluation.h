@@ -37,8 +37,9 @@ class Evaluation {
   int64_t samplesLeftOut() const { return leftOut_; }
   int64_t globalBatch() const { return globalBatch_; }
 
-  // Over all batches; `afterEach` hears of each. Whatever ctx.step() was, it is another afterwards.
-  Result<EvaluationSums> run(const std::function<Status(const EvaluationSums&)>& afterEach = nullptr);
+  // Over all batches; `afterEach` hears of each, and says whether the next follows. Whatever ctx.step() was, it is
+  // another afterwards.
+  Result<EvaluationSums> run(const std::function<Result<bool>(const EvaluationSums&)>& afterEach);
 
  private:
   Evaluation(Context& ctx, const Entry& entry, Dataset& data, Trace* trace)

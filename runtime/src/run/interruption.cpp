@@ -80,9 +80,9 @@ void TimeLimit::checkpointTook(double seconds) {
   hasWritten_ = true;
 }
 
-bool TimeLimit::isUp(bool isWriting) const {
+bool TimeLimit::isUpIn(double seconds, bool isWriting) const {
   if (endNs_ < 0) return false;
-  const double needed = kSpare * (step_ + checkpoint_) + (isWriting ? checkpoint_ : 0) + kSpareSeconds;
+  const double needed = seconds + kSpare * (step_ + checkpoint_) + (isWriting ? checkpoint_ : 0) + kSpareSeconds;
   return monotonicNs() + static_cast<int64_t>(needed * 1e9) >= endNs_;
 }
 

@@ -30,12 +30,17 @@ class TimeLimit {
 
   void stepTook(double seconds) { step_ = seconds > step_ ? seconds : step_; }
   void checkpointTook(double seconds);
+  void evaluationTook(double seconds) { evaluation_ = seconds > evaluation_ ? seconds : evaluation_; }
   // Whether a checkpoint has to be begun now, perhaps after the end of another.
-  bool isUp(bool isWriting) const;
+  bool isUp(bool isWriting) const { return isUpIn(0, isWriting); }
+  // Whether it would not be so after an evaluation as long as the longest so far.
+  bool fitsEvaluation(bool isWriting) const { return !isUpIn(evaluation_, isWriting); }
 
  private:
+  bool isUpIn(double seconds, bool isWriting) const;
+
   int64_t endNs_ = -1;  // monotonicNs; -1: there is none
-  double step_ = 0, checkpoint_ = 0;
+  double step_ = 0, checkpoint_ = 0, evaluation_ = 0;
   bool hasWritten_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "base/instruction_sets.h"
 #include "base/json_text.h"
 #include "hycrt/sizes.h"
+#include "io/adapter_json.h"
 #include "run/learning_rate_json.h"
 
 namespace hycrt {
@@ -55,7 +56,7 @@ class Reader {
     ObjectReader object(
         root_, file_, "",
         {"format_version", "name", "plan_hash", "mesh", "batch", "schedule", "threads", "nvme_path", "learning_rate",
-         "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes", "cpu", "dim"});
+         "estimate", "model_files", "ranks", "entry", "adapter", "data", "axes", "cpu", "dim", "optimizer"});
     object.integer("format_version", kManifestVersion, kManifestVersion);
     manifest_.name = object.text("name");
     const std::string hash = object.text("plan_hash");
@@ -87,7 +88,15 @@ class Reader {
         return error("/entry", "expected evaluate, or train,evaluate, or no such key");
       }
     }
-    if (root_.contains("adapter")) HYCRT_RETURN_IF_ERROR(readAdapter(root_["adapter"]));
+    if (root_.contains("optimizer")) {
+      manifest_.optimizer = object.text("optimizer");
+      HYCRT_RETURN_IF_ERROR(object.status());
+    }
+    if (root_.contains("adapter")) {
+      Result<Adapter> adapter = readAdapter(root_["adapter"], file_, "/adapter");
+      if (!adapter.ok()) return adapter.status();
+      manifest_.adapter = std::move(*adapter);
+    }
     if (root_.contains("dim")) HYCRT_RETURN_IF_ERROR(readDim(root_["dim"]));
     if (root_.contains("data")) {
       const bool tokens = root_["data"] == "tokens";
@@ -119,35 +128,6 @@ class Reader {
       manifest_.sizes.push_back(number);
     }
     if (manifest_.dim.empty() || manifest_.sizes.size() < 2) return error("/dim", "expected a name and two sizes");
-    return {};
-  }
-
-  Status readAdapter(const json& value) {
-    ObjectReader object(value, file_, "/adapter", {"scale", "magnitudes", "layers", "whole", "tied"});
-    Adapter adapter;
-    adapter.scale = object.number("scale");
-    adapter.hasMagnitudes = object.boolean("magnitudes");
-    const json* layers = object.array("layers");
-    const json* whole = object.array("whole");
-    const json* tied = object.array("tied");
-    HYCRT_RETURN_IF_ERROR(object.status());
-    for (const json& each : *layers) {
-      ObjectReader layer(each, file_, "/adapter/layers/" + std::to_string(adapter.layers.size()),
-                         {"path", "inputs_first"});
-      adapter.layers.push_back({layer.text("path"), layer.boolean("inputs_first")});
-      HYCRT_RETURN_IF_ERROR(layer.status());
-      const size_t count = adapter.layers.size();
-      if (count > 1 && adapter.layers[count - 2].path >= adapter.layers[count - 1].path)
-        return error("/adapter/layers/" + std::to_string(count - 1), "expected layers in the order of their paths");
-    }
-    for (const auto& [names, list, path] :
-         {std::tuple(whole, &adapter.whole, "/adapter/whole"), std::tuple(tied, &adapter.tied, "/adapter/tied")}) {
-      for (const json& name : *names) {
-        if (!name.is_string()) return error(path, "expected names of parameters");
-        list->push_back(name);
-      }
-    }
-    manifest_.adapter = std::move(adapter);
     return {};
   }
 

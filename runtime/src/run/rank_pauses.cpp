@@ -69,6 +69,11 @@ Status RankRun::verifyStates(Context& ctx, int64_t step) {
 Result<uint32_t> RankRun::wishesAfter(const Context& ctx, int64_t step) {
   if (options_.checkpoint.empty() || step + 1 == options_.steps) return uint32_t{0};
   const StepTimes::Between between(times_, *exchanger_);
+  return wishesNow(ctx);
+}
+
+// Within such a time.
+Result<uint32_t> RankRun::wishesNow(const Context& ctx) {
   uint32_t own = events_.wishes();
   if (timeLimit_.isUp(checkpoints_.isWriting())) own |= kTimeIsUp;
   const Result<const uint64_t*> all = exchanger_->share(own | checkpoints_.word());
@@ -147,12 +152,59 @@ bool RankRun::evaluatesAfter(int64_t step) const {
   return isDue || step + 1 == options_.steps;
 }
 
-// Between two steps, over the held-out data, by parameters that nobody changes meanwhile.
-Status RankRun::evaluateBetween(const Context& ctx, int64_t step) {
+// Whatever is due after a step that changes no states, and all that ranks are asked for by then.
+Result<uint32_t> RankRun::measureAndEvaluate(const Context& ctx, StageRunner& runner, int64_t step) {
+  const Result<uint32_t> wishes = wishesAfter(ctx, step);
+  if (!wishes.ok() || *wishes & kEndingWishes) return wishes;
+  HYCRT_RETURN_IF_ERROR(writeMeasurement(runner, step));
+  if (!evaluatesAfter(step)) return wishes;
+  const Result<uint32_t> meanwhile = evaluateBetween(ctx, step);
+  return meanwhile.ok() ? Result<uint32_t>(*wishes | *meanwhile) : meanwhile;
+}
+
+// There is time for one that takes as long as the longest, or nobody knows yet how long one takes; all ranks come to
+// the same.
+Result<bool> RankRun::fitsEvaluation(int64_t step) {
+  if (options_.checkpoint.empty() || step + 1 == options_.steps) return true;
+  const Result<const uint64_t*> all = exchanger_->share(timeLimit_.fitsEvaluation(checkpoints_.isWriting()));
+  if (!all.ok()) return all.status();
+  bool fits = true;
+  for (int rank = 0; rank < environment_.worldSize; ++rank) fits &= (*all)[rank] != 0;
+  if (fits || hasLeftOutEvaluation_) return fits;
+  hasLeftOutEvaluation_ = true;
+  if (environment_.rank == 0) {
+    events_.note("evaluations are left out from step " + std::to_string(step + 1) +
+                 " on: what the longest has taken does not fit into the time that is left");
+  }
+  return false;
+}
+
+// Between two steps, over the held-out data, by parameters that nobody changes meanwhile; what ranks are asked for
+// meanwhile. One that is asked to end ends it, and then there is no figure; that of the last step is whole.
+Result<uint32_t> RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   enter("evaluates between two steps");
   const StepTimes::Between between(times_, *exchanger_);
-  const Result<EvaluationSums> sums = evaluation_->run();
+  const Result<bool> fits = fitsEvaluation(step);
+  if (!fits.ok()) return fits.status();
+  if (!*fits) return uint32_t{0};
+  uint32_t wishes = 0;
+  const Result<EvaluationSums> sums = evaluation_->run([&](const EvaluationSums&) -> Result<bool> {
+    const bool asks = !options_.checkpoint.empty() && step + 1 < options_.steps;
+    const Result<uint32_t> more = asks ? wishesNow(ctx) : Result<uint32_t>(uint32_t{0});
+    if (!more.ok()) return more.status();
+    wishes |= *more;
+    return (wishes & kEndingWishes) == 0;
+  });
   if (!sums.ok()) return sums.status();
+  if (sums->batches < evaluation_->batches()) {
+    if (environment_.rank == 0) {
+      events_.note("the evaluation after step " + std::to_string(step + 1) + " was ended after " +
+                   std::to_string(sums->batches) + " of " + std::to_string(evaluation_->batches()) + " batches (" +
+                   causeOfEnd(wishes) + "), and gives no figure");
+    }
+    return wishes;
+  }
+  timeLimit_.evaluationTook(sums->milliseconds / 1e3);
   StepRecord record;
   record.evaluates = true;
   record.step = step + 1;
@@ -163,7 +215,8 @@ Status RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   record.milliseconds = sums->milliseconds;
   setRate(sums->counted, sums->batches * evaluation_->globalBatch(), &record);
   HYCRT_RETURN_IF_ERROR(tell(record));
-  return checkFinite(ctx, record, sums->counted);
+  HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, sums->counted));
+  return wishes;
 }
 
 }  // namespace hycrt

@@ -95,13 +95,16 @@ class RankRun {
   bool verifiesAfter(int64_t step, bool writes) const;
   Status verifyStates(Context& ctx, int64_t step);
   Result<uint32_t> wishesAfter(const Context& ctx, int64_t step);
+  Result<uint32_t> wishesNow(const Context& ctx);
   Status endEarly(int64_t step, uint32_t wishes);
   Status writeCheckpoint(Context& ctx, int64_t step, uint32_t wishes);
   Status copyStates(Context& ctx, int64_t step);
   Status finishCopy(const Context& ctx, int64_t step);
   Status writeMeasurement(StageRunner& runner, int64_t step);
   bool evaluatesAfter(int64_t step) const;
-  Status evaluateBetween(const Context& ctx, int64_t step);
+  Result<uint32_t> evaluateBetween(const Context& ctx, int64_t step);
+  Result<bool> fitsEvaluation(int64_t step);
+  Result<uint32_t> measureAndEvaluate(const Context& ctx, StageRunner& runner, int64_t step);
 
   const Program& program_;
   RunOptions options_;
@@ -126,6 +129,7 @@ class RankRun {
   std::string run_;       // the job's name for it: rank 0's
   FileLock weightsLock_;  // of rank 0
   TimeLimit timeLimit_;
+  bool hasLeftOutEvaluation_ = false;  // for want of time, which was told
   // What is below goes before what it stands on.
   std::unique_ptr<RankMemory> memory_;
   std::unique_ptr<BlockFile> file_;

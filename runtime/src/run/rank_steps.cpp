@@ -52,11 +52,9 @@ Status RankRun::train() {
     if (step == first + 1) times_.begin(*exchanger_);
     observer.stepBegins(step);
     HYCRT_RETURN_IF_ERROR(runStep(ctx, runner, step));
-    const Result<uint32_t> wishes = wishesAfter(ctx, step);
+    const Result<uint32_t> wishes = measureAndEvaluate(ctx, runner, step);
     if (!wishes.ok()) return wishes.status();
     const bool ends = *wishes & kEndingWishes;
-    if (!ends) HYCRT_RETURN_IF_ERROR(writeMeasurement(runner, step));
-    if (!ends && evaluatesAfter(step)) HYCRT_RETURN_IF_ERROR(evaluateBetween(ctx, step));
     const bool writes = *wishes || checkpoints_.isDueAfter(step, options_), copies = copies_.isDueAfter(step);
     if (verifiesAfter(step, writes || copies)) HYCRT_RETURN_IF_ERROR(verifyStates(ctx, step));
     if (writes) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, step, *wishes));
@@ -108,7 +106,7 @@ Status RankRun::evaluate(Context& ctx) {
       Evaluation::create(ctx, *data_, "--data", options_.data, options_.limitsSteps ? options_.steps : 0, nullptr);
   if (!evaluation.ok()) return evaluation.status();
   noteLeftOut(*evaluation, *data_);
-  const Result<EvaluationSums> sums = evaluation->run([&](const EvaluationSums& sums) {
+  const Result<EvaluationSums> sums = evaluation->run([&](const EvaluationSums& sums) -> Result<bool> {
     StepRecord record;
     record.evaluates = true;
     record.step = sums.batches;
@@ -119,7 +117,8 @@ Status RankRun::evaluate(Context& ctx) {
     setRate(sums.lastCounted, evaluation->globalBatch(), &record);
     record.etaSeconds = remaining_.after(record.milliseconds, record.steps - record.step);
     HYCRT_RETURN_IF_ERROR(tell(record));
-    return checkFinite(ctx, record, sums.counted);
+    HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, sums.counted));
+    return true;
   });
   return sums.ok() ? exchanger_->barrier() : sums.status();
 }

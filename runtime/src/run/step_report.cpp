@@ -2,11 +2,9 @@
 #include "hycrt/step_report.h"
 
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cinttypes>
 #include <cmath>
@@ -16,8 +14,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/json_text.h"
+#include "instruments/line_file.h"
 #include "instruments/live_view.h"
 #include "instruments/metrics.h"
 
@@ -193,33 +191,43 @@ std::string toShortLine(const StepRecord& record) {
          rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
-// A line that a run was killed over is ended before others follow.
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mode) {
-  bool isCut = false;
-  if (struct stat info; mode == Mode::kAppend && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
-    Result<FileDescriptor> existing = openForReading(path);
-    char last = '\n';
-    if (existing.ok() && info.st_size > 0) (void)readAt(*existing, path, &last, 1, info.st_size - 1);
-    isCut = last != '\n';
-  }
-  FILE* file = std::fopen(path.c_str(), mode == Mode::kAppend ? "ae" : "we");
-  if (!file) return errnoError("cannot write the log file '" + path + "'", errno);
-  if (isCut) std::fputc('\n', file);
-  return std::unique_ptr<StepLog>(new StepLog(path, file));
+  Result<LineFile> file = LineFile::open(path, "log file");
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<StepLog>(new StepLog(std::make_unique<LineFile>(std::move(*file)), mode));
 }
 
-StepLog::~StepLog() { std::fclose(file_); }
+StepLog::StepLog(std::unique_ptr<LineFile> file, Mode mode) : file_(std::move(file)), mode_(mode) {}
+StepLog::~StepLog() = default;
+
+// Not before there is something to write: a run that is refused leaves what was there. What a run was killed over, or
+// a full disk has cut off, is no line and goes.
+Status StepLog::begin() {
+  hasBegun_ = true;
+  if (file_->isRegular()) {
+    const Result<int64_t> end = mode_ == Mode::kAppend ? file_->endOfLines() : Result<int64_t>(int64_t{0});
+    if (!end.ok()) return end.status();
+    HYCRT_RETURN_IF_ERROR(file_->cut(*end));
+  }
+  return held_.empty() ? Status() : file_->append(held_.data(), held_.size());
+}
 
 Status StepLog::append(const StepRecord& record) {
+  if (!hasBegun_) HYCRT_RETURN_IF_ERROR(begin());
   JsonLine line;
-  const size_t size = writeJson(record, &line);
-  if (std::fwrite(line.data(), 1, size, file_) == size && std::fflush(file_) == 0) return {};
-  return errnoError("cannot write the log file '" + path_ + "'", errno);
+  return file_->append(line.data(), writeJson(record, &line));
 }
 
 Status StepLog::append(const std::string& line) {
-  if (std::fprintf(file_, "%s\n", line.c_str()) >= 0 && std::fflush(file_) == 0) return {};
-  return errnoError("cannot write the log file '" + path_ + "'", errno);
+  if (!hasBegun_) HYCRT_RETURN_IF_ERROR(begin());
+  const std::string whole = line + "\n";
+  return file_->append(whole.data(), whole.size());
+}
+
+Status StepLog::appendBehind(const std::string& line) {
+  if (hasBegun_) return append(line);
+  held_ += line + "\n";
+  return {};
 }
 
 StepDisplay::StepDisplay(FILE* out) : out_(out), view_(std::make_unique<LiveView>()) {

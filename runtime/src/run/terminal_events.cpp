@@ -120,7 +120,7 @@ void TerminalEvents::tellAccount() const {
   const double seconds = static_cast<double>(monotonicNs() - beginNs_) * 1e-9;
   display_->clear();
   std::fprintf(stdout, "%s\n", account_.toLine(seconds).c_str());
-  if (instruments_) (void)instruments_->log(account_.toJson(seconds));
+  if (instruments_) (void)instruments_->report(account_.toJson(seconds));
 }
 
 // A rank that only follows another's failure gives the launcher time to see that one, and to end this one unheard.

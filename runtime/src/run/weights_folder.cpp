@@ -16,8 +16,8 @@
 #include "comm/exchanger.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
+#include "io/saved_adapter.h"
 #include "run/quantized_weights.h"
-#include "run/saved_adapter.h"
 #include "run/state_file.h"
 
 namespace hycrt {

@@ -116,6 +116,36 @@ TEST_F(Checkpoints, GoOnFromWhatWasExportedAndImported) {
   }
 }
 
+// The tensors are the same: how they are scaled is what the checkpoint tells.
+TEST_F(Checkpoints, OfAdaptersThatAreScaledOtherwiseAreRefused) {
+  const std::string manifest = one_.files().read("manifest.json");
+  const auto compiled = [&](const std::string& scale, const std::string& optimizer) {
+    one_.files().write("manifest.json", manifest.substr(0, manifest.size() - 1) + ", \"optimizer\": \"" + optimizer +
+                                            "\", \"adapter\": {\"scale\": " + scale +
+                                            ", \"magnitudes\": false, \"layers\": [], \"whole\": [], \"tied\": []}}");
+  };
+  compiled("2", "sgd, momentum 0");
+  write(one_, "1");
+  const std::vector<std::string> goesOn{"--steps", "2", "--resume", runs()};
+  EXPECT_FALSE(says(run(one_, goesOn).errors, "another optimizer"));
+  compiled("2", "sgd, momentum 0.9");
+  CommandResult result = run(one_, goesOn);
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_TRUE(says(result.errors, "it was sgd, momentum 0; it is sgd, momentum 0.9")) << result.errors;
+  compiled("8", "sgd, momentum 0");
+  result = run(one_, goesOn);
+  EXPECT_EQ(result.status, 65) << result.errors;
+  EXPECT_TRUE(says(result.errors, "adapters that are scaled by 2, but those in")) << result.errors;
+  EXPECT_TRUE(says(result.errors, "are scaled by 8")) << result.errors;
+  // One of a version that did not tell.
+  Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(1));
+  ASSERT_TRUE(checkpoint.ok());
+  ASSERT_TRUE(checkpoint->manifest.training);
+  checkpoint->manifest.training.reset();
+  files_.write("runs/step-1/checkpoint.json", hycrt::encodeCheckpointManifest(checkpoint->manifest));
+  EXPECT_EQ(run(one_, goesOn).status, 0);
+}
+
 TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
       {{}, "no command is given, expected list, verify, show, export or import"},

@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
@@ -193,6 +195,26 @@ TEST(Metrics, FollowPrometheusRules) {
   }
 }
 
+// No file of this process gets longer.
+class LimitedFileSize {
+ public:
+  explicit LimitedFileSize(size_t bytes) : former_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &limit_);
+    const rlimit less{bytes, limit_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &less);
+  }
+  ~LimitedFileSize() {
+    setrlimit(RLIMIT_FSIZE, &limit_);
+    std::signal(SIGXFSZ, former_);
+  }
+  LimitedFileSize(const LimitedFileSize&) = delete;
+  LimitedFileSize& operator=(const LimitedFileSize&) = delete;
+
+ private:
+  void (*former_)(int);
+  rlimit limit_{};
+};
+
 class Csv : public testing::Test {
  protected:
   std::string path() const { return folder_ / "log.csv"; }
@@ -301,6 +323,61 @@ TEST_F(Csv, TakesNoForeignFile) {
   }
   EXPECT_EQ(CsvFile::open(folder_ / "no/where.csv", kAnew).status().code(), StatusCode::kIo);
   EXPECT_EQ(CsvFile::open(folder_.path(), kAnew).status().code(), StatusCode::kIo);
+}
+
+// A disk with room for a row and a half: by a limit of the process's, whose signal is ignored.
+TEST_F(Csv, HasNoPartOfARowThatDidNotFit) {
+  write(kAnew, steps(1, 2));
+  const std::string before = folder_.read("log.csv");
+  const LimitedFileSize limit(before.size() + 10);
+  Result<std::unique_ptr<CsvFile>> file = CsvFile::open(path(), kGoesOn);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ((*file)->step(trainingStep(3)).code(), StatusCode::kIo);
+  EXPECT_EQ(folder_.read("log.csv"), before);
+}
+
+class Log : public testing::Test {
+ protected:
+  std::unique_ptr<StepLog> open(StepLog::Mode mode) const {
+    Result<std::unique_ptr<StepLog>> log = StepLog::open(folder_ / "log.jsonl", mode);
+    EXPECT_TRUE(log.ok()) << log.status().message();
+    return std::move(*log);
+  }
+  std::string text() const { return folder_.read("log.jsonl"); }
+  static constexpr StepLog::Mode kAnew = StepLog::Mode::kAnew, kAppend = StepLog::Mode::kAppend;
+  TemporaryFolder folder_;
+};
+
+TEST_F(Log, IsEmptiedOnlyByTheFirstLine) {
+  folder_.write("log.jsonl", "{\"a\":1}\n");
+  EXPECT_TRUE(open(kAnew)->appendBehind("{\"event\":\"report\"}").ok());
+  EXPECT_EQ(text(), "{\"a\":1}\n") << "a run that told nothing";
+  const std::unique_ptr<StepLog> log = open(kAnew);
+  EXPECT_TRUE(log->appendBehind("{\"event\":\"restart\"}").ok());
+  EXPECT_TRUE(log->append("{\"b\":2}").ok());
+  EXPECT_TRUE(log->appendBehind("{\"event\":\"report\"}").ok());
+  EXPECT_EQ(text(), "{\"event\":\"restart\"}\n{\"b\":2}\n{\"event\":\"report\"}\n");
+}
+
+TEST_F(Log, GoesOnBehindTheLastWholeLine) {
+  const std::string whole = "{\"a\":1}\n{\"b\":2}\n";
+  for (const std::string& torn : {std::string(), std::string("{\"c\":"), std::string(200000, 'x')}) {
+    folder_.write("log.jsonl", whole + torn);
+    EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok());
+    EXPECT_EQ(text(), whole + "{\"d\":4}\n");
+  }
+  folder_.write("log.jsonl", "no line");
+  EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok());
+  EXPECT_EQ(text(), "{\"d\":4}\n");
+}
+
+TEST_F(Log, HasNoPartOfALineThatDidNotFit) {
+  folder_.write("log.jsonl", "{\"a\":1}\n");
+  const LimitedFileSize limit(text().size() + 10);
+  const Status status = open(kAppend)->append(trainingStep(1));
+  EXPECT_EQ(status.code(), StatusCode::kIo);
+  EXPECT_NE(status.message().find("cannot write the log file"), std::string::npos) << status.message();
+  EXPECT_EQ(text(), "{\"a\":1}\n");
 }
 
 TEST_F(Csv, GoesIntoAPipe) {

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 
@@ -59,6 +60,32 @@ Status findStep(const ForeignStates& states, const ImportOptions& options, int64
                     " updates that '" + states.folder + "' tells of");
 }
 
+// The parameter that a first moment is of; empty for other tensors.
+std::string parameterOfMoment(const std::string& tensor) {
+  const std::string begin = kOptimizerState, end = kFirstMoment;
+  if (tensor.compare(0, begin.size(), begin) != 0 || tensor.size() < begin.size() + end.size() ||
+      tensor.compare(tensor.size() - end.size(), end.size(), end) != 0) {
+    return {};
+  }
+  return tensor.substr(begin.size(), tensor.size() - begin.size() - end.size());
+}
+
+// Weights and moments under names of one kind: else no program would take both.
+Status checkPrefix(const ForeignStates& states, const ForeignNames& names) {
+  for (const auto& [tensor, ignored] : states.tensors) {
+    const std::string parameter = parameterOfMoment(tensor);
+    if (parameter.empty() || states.tensors.count(parameter) > 0) continue;
+    for (const auto& [weight, alsoIgnored] : states.tensors) {
+      const size_t more = weight.size() - std::min(weight.size(), parameter.size());
+      if (more == 0 || !isParameterName(weight) || weight[more - 1] != '.' || weight.substr(more) != parameter)
+        continue;
+      return dataError("'" + states.folder + "' has moments of '" + parameter + "', but that weight is called '" +
+                       weight + "' in it; give --weights-prefix " + names.weights + weight.substr(0, more));
+    }
+  }
+  return {};
+}
+
 class Importer {
  public:
   Importer(const ForeignStates& states, int64_t updates, std::string folder)
@@ -68,13 +95,8 @@ class Importer {
     for (const auto& [name, tensor] : states_.tensors) {
       if (elementCount(tensor.shape) == 0) return dataError("'" + states_.folder + "': '" + name + "' has no elements");
       files_[partFileName(0, 0, tensor.dtype)].insert(name);
-      const std::string begin = kOptimizerState, end = kFirstMoment;
-      if (name.compare(0, begin.size(), begin) != 0 || name.size() < begin.size() + end.size() ||
-          name.compare(name.size() - end.size(), end.size(), end) != 0) {
-        continue;
-      }
-      const std::string step = stepName(name.substr(begin.size(), name.size() - begin.size() - end.size()));
-      files_[partFileName(0, 0, DType::kF32)].insert(step);
+      const std::string parameter = parameterOfMoment(name);
+      if (!parameter.empty()) files_[partFileName(0, 0, DType::kF32)].insert(stepName(parameter));
     }
     for (const auto& [file, names] : files_) HYCRT_RETURN_IF_ERROR(writeFile(file, names));
     return std::move(parts_);
@@ -154,6 +176,7 @@ Result<Imported> importCheckpoint(const std::string& source, const std::string& 
                                   const ImportOptions& options) {
   Result<ForeignStates> states = openForeignStates(source, options.names);
   if (!states.ok()) return states.status();
+  HYCRT_RETURN_IF_ERROR(checkPrefix(*states, options.names));
   HYCRT_RETURN_IF_ERROR(takeUpdates(&*states));
   int64_t step = 0, updates = 0;
   HYCRT_RETURN_IF_ERROR(findStep(*states, options, &step, &updates));

@@ -3,8 +3,8 @@
 //
 // Merging gathers nothing over ranks: all of them write A and B into a file first, from which each then reads what it
 // needs for its own part of a weight.
-#ifndef HYCRT_SRC_RUN_SAVED_ADAPTER_H_
-#define HYCRT_SRC_RUN_SAVED_ADAPTER_H_
+#ifndef HYCRT_SRC_IO_SAVED_ADAPTER_H_
+#define HYCRT_SRC_IO_SAVED_ADAPTER_H_
 
 #include <map>
 #include <string>
@@ -20,6 +20,9 @@ namespace hycrt {
 // The name that peft has for a parameter; empty for one that is no part of the adapter. What is trained whole beside A
 // and B is.
 std::string nameInAdapter(const Adapter& adapter, const std::string& parameter);
+
+// Whether a parameter is called as A, B and magnitudes are.
+bool isNameOfAdapter(const std::string& parameter);
 
 // The name of a parameter among the model's own; empty for A and B.
 std::string nameInModel(const Adapter& adapter, const std::string& parameter);
@@ -67,4 +70,4 @@ class AdapterMerge {
 
 }  // namespace hycrt
 
-#endif  // HYCRT_SRC_RUN_SAVED_ADAPTER_H_
+#endif  // HYCRT_SRC_IO_SAVED_ADAPTER_H_

@@ -1,5 +1,5 @@
 // Names of adapters' parameters, and products of A and B element by element.
-#include "run/saved_adapter.h"
+#include "io/saved_adapter.h"
 
 #include <unistd.h>
 
@@ -43,6 +43,8 @@ std::string nameInAdapter(const Adapter& adapter, const std::string& parameter) 
                       std::find(adapter.whole.begin(), adapter.whole.end(), parameter) != adapter.whole.end();
   return isPart ? kPrefix + parameter : "";
 }
+
+bool isNameOfAdapter(const std::string& parameter) { return !layerOf(parameter).empty(); }
 
 std::string nameInModel(const Adapter& adapter, const std::string& parameter) {
   return hasLayer(adapter, layerOf(parameter)) ? "" : parameter;
