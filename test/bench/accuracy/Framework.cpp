@@ -27,6 +27,11 @@ constexpr Unfused kSoftmaxForward = {32, 4};
 /// Cast (6), softmax (12), masked (8), scaled (8), cast (6); hyc's reads two and writes one of 16 bits (6).
 constexpr Unfused kSoftmaxBackward = {34, 4};
 
+/// llm-foundry's LanguageCrossEntropy and LanguagePerplexity (composer/metrics/nlp.py), which
+/// Trainer._eval_train_metrics gives the logits of every micro-batch under autocast: each casts them to 32 bits (6) and
+/// takes the logarithm of their softmax (8).
+constexpr Unfused kTrainMetrics = {28, 6};
+
 void add(const Unfused &forward, const Unfused &backward, double elements, const MachineRates &rates,
          LayerCost &layer) {
   layer.forward += forward.seconds(elements, rates);
@@ -53,6 +58,11 @@ void hyc::accuracy::addUnfusedKernels(const PublishedRow &row, const MachineRate
   double scores = samples * static_cast<double>(row.shape.heads) * sequence * sequence / tp;
   for (size_t block = 1; block + 1 < costs.layers.size(); ++block)
     add(kSoftmaxForward, backward, scores, rates, costs.layers[block]);
+}
+
+void hyc::accuracy::addTrainMetrics(const PublishedRow &row, const MachineRates &rates, ModelCost &costs) {
+  double tokens = static_cast<double>(row.layout.microBatch * row.shape.sequence);
+  add(kTrainMetrics, {}, tokens * static_cast<double>(row.shape.vocabulary), rates, costs.layers.back());
 }
 
 std::optional<std::vector<size_t>> hyc::accuracy::cutEvenly(const PublishedRow &row, const ModelCost &costs) {

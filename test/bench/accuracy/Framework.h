@@ -14,6 +14,9 @@ namespace hyc::accuracy {
 /// kernel does not take the sizes. `costs` are those of the row's layout, the last layer with the loss.
 void addUnfusedKernels(const PublishedRow &row, const MachineRates &rates, ModelCost &costs);
 
+/// Adds the two metrics that Composer computes beside the loss, each a cross entropy of its own from the same logits.
+void addTrainMetrics(const PublishedRow &row, const MachineRates &rates, ModelCost &costs);
+
 /// As many blocks in each chunk, the embedding before the first and the head behind the last: the ends of chunks.
 /// Nothing where the blocks cannot be dealt out so.
 std::optional<std::vector<size_t>> cutEvenly(const PublishedRow &row, const ModelCost &costs);

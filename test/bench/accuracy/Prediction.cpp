@@ -170,6 +170,7 @@ std::optional<double> Predictor::predict(PublishedRow &row) {
     if (!row.layout.sequenceParallel)  // each rank of tp sends a part to the next stage, and gathers within the host
       for (LayerCost &layer : model.layers) layer.crossing /= static_cast<double>(row.layout.tp);
   }
+  if (row.tellsTrainMetrics) addTrainMetrics(row, ratesFor(keyOf(row)), model);
   std::vector<size_t> ends = costs->cut(model, row.layout);
   if (row.dividesEvenly) ends = cutEvenly(row, model).value_or(ends);
   if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;

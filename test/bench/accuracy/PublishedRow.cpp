@@ -160,6 +160,7 @@ PublishedRow ofFoundry(const Row &row) {
   layout.prefetch = 1;
   layout.recompute = row.at("Activation Checkpointing") == "True" ? "layer" : "none";
   result.attentionShare = kFirstFlashAttention;  // "attn_impl: triton", of 2023
+  result.tellsTrainMetrics = true;               // "use_train_metrics", which is on by default
   if (row.at("Sharding Strategy") != "FULL_SHARD") result.leftOut = "ZeRO other than of everything";
   // Sequences a second are printed as whole numbers.
   result.seconds = number(row, "GlobalBatchSize (T)") / number(row, "Throughput (T/s)");

@@ -29,7 +29,8 @@ struct PublishedRow {
   /// Scores of attention in memory, as before fused kernels; a loss of several kernels; each rank of tp sends a part to
   /// the next stage, and gathers within the host.
   bool isMegatron2021 = false;
-  bool dividesEvenly = false;  ///< as many blocks in each chunk of stages, whatever the embedding and the loss take
+  bool tellsTrainMetrics = false;  ///< of every micro-batch, from its logits once more
+  bool dividesEvenly = false;      ///< as many blocks in each chunk of stages, whatever the embedding and the loss take
   /// Of the products' rate, what their attention reached, where it is not what the machine's file says; 0: as there.
   double attentionShare = 0;
   bool hasWideNetwork = false;  ///< 1,600 Gb/s between hosts, which is not what its machine's file has
