@@ -3,6 +3,7 @@
 #include "Flags.h"
 #include "hyc/Driver/Compile.h"
 #include "hyc/Driver/Interruption.h"
+#include "hyc/Plan/SettingTable.h"
 #include "hyc/Plan/SettingsJson.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -52,6 +53,29 @@ static StringRef flagWithoutValue(ArrayRef<const char *> words) {
   for (StringRef word : words)
     wants = !wants && wantsValue(word);
   return wants ? words.back() : "";
+}
+
+/// A flag whose value is empty, which is what a shell makes of a variable that is not set: taken for "not given" it
+/// would silently leave out what was asked for.
+static StringRef flagWithEmptyValue(ArrayRef<const char *> words) {
+  StringRef waiting; // for its value
+  for (StringRef word : words) {
+    if (!waiting.empty() && word.empty())
+      return waiting;
+    auto [flag, value] = word.split('=');
+    if (waiting.empty() && flag.starts_with("--") && word.contains('=') && value.empty())
+      return flag;
+    waiting = waiting.empty() && wantsValue(word) ? word : StringRef();
+  }
+  return "";
+}
+
+/// What the table of settings says of a flag's values, or that there is to be one.
+static std::string expectedOf(StringRef flag) {
+  for (const hyc::SettingRow &row : hyc::getSettings())
+    if (std::string range = hyc::describe(row.range); row.flag == flag.ltrim('-') && !range.empty())
+      return range;
+  return "a value";
 }
 
 /// LLVM's libraries register hundreds of options of their own, one of them `--threads`: all but help go, so that help,
@@ -172,6 +196,11 @@ int main(int argc, char **argv) {
   const int usage = static_cast<int>(hyc::ExitCode::Usage);
   if (StringRef flag = flagWithoutValue(ArrayRef<const char *>(argv, argc).drop_front()); !flag.empty()) {
     errs() << "hyc-compile: error: " << flag << " has no value, expected one behind it\n";
+    return usage;
+  }
+  if (StringRef flag = flagWithEmptyValue(ArrayRef<const char *>(argv, argc).drop_front()); !flag.empty()) {
+    errs() << "hyc-compile: error: " << flag << " is \"\", expected " << expectedOf(flag)
+           << "; leave the flag out where nothing is meant\n";
     return usage;
   }
   std::string wrong;

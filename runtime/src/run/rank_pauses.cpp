@@ -1,6 +1,8 @@
 // What a rank does between two steps: checkpoints, copies, comparisons, evaluations, and whether it goes on.
 #include <unistd.h>
 
+#include <functional>
+
 #include "checkpoint/replica_check.h"
 #include "run/nonfinite.h"
 #include "run/rank_run.h"
@@ -188,13 +190,14 @@ Result<uint32_t> RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   if (!fits.ok()) return fits.status();
   if (!*fits) return uint32_t{0};
   uint32_t wishes = 0;
-  const Result<EvaluationSums> sums = evaluation_->run([&](const EvaluationSums&) -> Result<bool> {
+  const auto asksForNoEnd = [&](const EvaluationSums&) -> Result<bool> {
     const bool asks = !options_.checkpoint.empty() && step + 1 < options_.steps;
     const Result<uint32_t> more = asks ? wishesNow(ctx) : Result<uint32_t>(uint32_t{0});
     if (!more.ok()) return more.status();
     wishes |= *more;
     return (wishes & kEndingWishes) == 0;
-  });
+  };
+  const Result<EvaluationSums> sums = evaluation_->run(std::cref(asksForNoEnd));  // by reference: nothing is allocated
   if (!sums.ok()) return sums.status();
   if (sums->batches < evaluation_->batches()) {
     if (environment_.rank == 0) {
