@@ -19,7 +19,8 @@ namespace hyc::kernels::HYC_ISA {
 constexpr int64_t kSumLanes = 16;
 constexpr int kSumVectors = kSumLanes / kLanes;
 
-// out[q] (=, +=) Σ weights[t] · plane[q + offsets[t]] for q < count, and some beyond: up to DirectPlane::kOver are written.
+// out[q] (=, +=) Σ weights[t] · plane[q + offsets[t]] for q < count, and some beyond: up to DirectPlane::kOver are
+// written.
 template <int kVectors>
 HYC_INLINE void correlateBlock(const float *plane, const int64_t *offsets, const float *weights, int64_t taps,
                                bool adds, float *out) {
