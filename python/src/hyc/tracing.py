@@ -160,19 +160,24 @@ def _advice(text: str) -> str:
     return "write it with torch's functions on tensors of sizes that do not depend on values"
 
 
-def _located(error: Exception, torch: Any) -> TraceError:
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+def _placed(error: Exception, torch: Any, alone: str, here: str, told: str) -> TraceError:
+    """With the line of the user's code that raised it, which `here` speaks of and `told` follows; `alone` where there is none."""
     place = _place_of(error, torch)
     if place is None:
-        return TraceError(f"the model cannot be traced: {first}; {_advice(str(error))}")
+        return TraceError(alone)
     code = place.line or linecache.getline(place.filename, place.lineno or 0).strip()
-    return TraceError(
-        f"{place.filename}:{place.lineno}: the model cannot be traced here: {code}\n"
-        f"torch.export says: {first}\n{_advice(str(error))}",
-        place.filename,
-        place.lineno,
-        code,
-    )
+    message = f"{place.filename}:{place.lineno}: {here}: {code}\n{told}"
+    return TraceError(message, place.filename, place.lineno, code)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+def _located(error: Exception, torch: Any) -> TraceError:
+    first, advice = _first_line(error) or type(error).__name__, _advice(str(error))
+    alone = f"the model cannot be traced: {first}; {advice}"
+    return _placed(error, torch, alone, "the model cannot be traced here", f"torch.export says: {first}\n{advice}")
 
 
 def _mismatch(error: BaseException, model: torch.nn.Module, arguments: Any) -> None:
@@ -206,19 +211,10 @@ def _fail(model: torch.nn.Module, arguments: Any, error: Exception, torch: Any) 
 
 
 def _failed(model: torch.nn.Module, own: Exception, torch: Any) -> TraceError:
-    first = next((line.strip() for line in str(own).splitlines() if line.strip()), "")
-    what = f"{type(own).__name__}: {first}" if first else type(own).__name__
-    place = _place_of(own, torch)
-    if place is None:
-        return TraceError(f"{type(model).__name__}.forward fails on sample_inputs, without hyc, too: {what}")
-    code = place.line or linecache.getline(place.filename, place.lineno or 0).strip()
-    return TraceError(
-        f"{place.filename}:{place.lineno}: {type(model).__name__}.forward fails on sample_inputs here, without hyc, too: {code}\n"
-        f"{what}",
-        place.filename,
-        place.lineno,
-        code,
-    )
+    first, kind = _first_line(own), type(own).__name__
+    what = f"{kind}: {first}" if first else kind
+    fails = f"{type(model).__name__}.forward fails on sample_inputs"
+    return _placed(own, torch, f"{fails}, without hyc, too: {what}", f"{fails} here, without hyc, too", what)
 
 
 def _exported(model: torch.nn.Module, arguments: Any, length: int | None, torch: Any) -> tuple[Any, bool]:
