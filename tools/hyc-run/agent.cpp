@@ -16,8 +16,8 @@ namespace {
 constexpr char kGreeting[] = "hyc-run agent 1";
 constexpr size_t kMostBytes = 60000;  // of what a pipe takes at once
 
-constexpr const char* kPassed[] = {"NCCL_", "UCX_", "OMP_",
-                                   "GOMP_", "KMP_", "HYC_LOG="};  // what their names begin with
+// What their names begin with.
+constexpr const char* kPassed[] = {"NCCL_", "UCX_", "OMP_", "GOMP_", "KMP_", "HYC_LOG=", "SLURM_JOB_END_TIME="};
 
 bool isPassed(const std::string& assignment) {
   return std::any_of(std::begin(kPassed), std::end(kPassed),

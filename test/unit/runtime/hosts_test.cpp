@@ -148,6 +148,19 @@ TEST_F(HostsBySsh, StartAgainAndSaveWhenTheyAreAsked) {
   expectNoneLeft();
 }
 
+// By the time that a batch system has set where hyc-run was started.
+TEST_F(HostsBySsh, SaveAndEndInTime) {
+  MAKE_HOSTS_WITH_SSH(2);
+  RunningCommand running(
+      command({"--steps", "1000000000", "--log-file", folder_ / "log", "--checkpoint", folder_ / "runs"}),
+      {{"SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 6)}});
+  const CommandResult result = running.finish(60);
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(folder_.files().read("log"), "\"cause\":\"the time limit\"");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "runs"));
+  expectNoneLeft();
+}
+
 // Not the host whose rank has waited, and says so.
 TEST_F(HostsBySsh, BlameTheHostOfARankThatIsStopped) {
   MAKE_HOSTS_WITH_SSH(2);
