@@ -3,18 +3,25 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
+#include "base/clock.h"
 #include "comm/agreement.h"
 #include "comm/shm/doorkeeper.h"
 #include "comm/shm/sockets.h"
+#include "comm/tcp/addresses.h"
 #include "forked_ranks.h"
 #include "temporary_folder.h"
 
@@ -157,6 +164,36 @@ class Stranger {
  private:
   FileDescriptor connection_;
 };
+
+// In a network of its own, in which calls get one of two ports, and nobody listens at either.
+TEST(Rendezvous, OfARankThatWaitsIsNotWithItself) {
+  constexpr int kPort = 40000;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNET) != 0) _exit(77);
+    const FileDescriptor any(socket(AF_INET, SOCK_DGRAM, 0));
+    ifreq loopback{};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+    if (ioctl(any.get(), SIOCSIFFLAGS, &loopback) != 0 || !(range << kPort << " " << kPort + 1 << std::flush))
+      _exit(77);
+    for (int i = 0; i < 20; ++i) {
+      const Result<FileDescriptor> shm = connectLoopback(kPort);
+      const Result<FileDescriptor> tcp = reach("127.0.0.1", kPort, monotonicMs());
+      if (shm.ok() || tcp.ok()) _exit(1);
+    }
+    // Nor does anything of that hold the port.
+    int taken = 0;
+    if (!listenLoopback(kPort).ok()) _exit(2);
+    _exit(listenOn("127.0.0.1", kPort, {}, &taken).ok() ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no network namespace can be made here";
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
 
 TEST(Rendezvous, DropsStrangersAndGoesOn) {
   Meeting meeting;

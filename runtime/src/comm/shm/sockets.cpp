@@ -57,6 +57,20 @@ sockaddr_in loopbackAddress(int port) {
   return address;
 }
 
+// Whether both are one address and port of TCP.
+bool isSamePlace(const sockaddr_storage& own, const sockaddr* other) {
+  if (own.ss_family != other->sa_family) return false;
+  if (own.ss_family == AF_INET) {
+    const auto& a = reinterpret_cast<const sockaddr_in&>(own);
+    const auto& b = *reinterpret_cast<const sockaddr_in*>(other);
+    return a.sin_port == b.sin_port && a.sin_addr.s_addr == b.sin_addr.s_addr;
+  }
+  if (own.ss_family != AF_INET6) return false;
+  const auto& a = reinterpret_cast<const sockaddr_in6&>(own);
+  const auto& b = *reinterpret_cast<const sockaddr_in6*>(other);
+  return a.sin6_port == b.sin6_port && std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof a.sin6_addr) == 0;
+}
+
 template <typename Address>
 const sockaddr* generic(const Address& address) {
   return reinterpret_cast<const sockaddr*>(&address);
@@ -119,13 +133,30 @@ Result<FileDescriptor> connectUnix(const std::string& name) {
 }
 
 Result<FileDescriptor> connectLoopback(int port) {
-  FileDescriptor connection(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  FileDescriptor connection;
   const sockaddr_in address = loopbackAddress(port);
-  if (!connection.isOpen() ||
-      (connect(connection.get(), generic(address), sizeof address) != 0 && errno != EINPROGRESS)) {
-    return errnoError("cannot reach rank 0 at 127.0.0.1:" + std::to_string(port), errno);
+  const int error = callTo(generic(address), sizeof address, &connection);
+  if (error == 0 || error == EINPROGRESS) return connection;
+  return errnoError("cannot reach rank 0 at 127.0.0.1:" + std::to_string(port), error);
+}
+
+// A caller's port must not keep rank 0 from listening there, which it may be.
+int callTo(const sockaddr* address, socklen_t length, FileDescriptor* connection) {
+  connection->reset(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (!connection->isOpen() || setsockopt(connection->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {
+    return errno;
   }
-  return connection;
+  const int result = connect(connection->get(), address, length) == 0 ? 0 : errno;
+  if (result != 0 && result != EINPROGRESS) return result;
+  sockaddr_storage own{};
+  socklen_t ownLength = sizeof own;
+  if (getsockname(connection->get(), reinterpret_cast<sockaddr*>(&own), &ownLength) != 0) return errno;
+  if (!isSamePlace(own, address)) return result;
+  const linger atOnce{1, 0};  // without a rest of it that would hold the port
+  setsockopt(connection->get(), SOL_SOCKET, SO_LINGER, &atOnce, sizeof atOnce);
+  connection->reset(-1);
+  return ECONNREFUSED;
 }
 
 FileDescriptor acceptFrom(const FileDescriptor& listener) {

@@ -4,6 +4,8 @@
 #ifndef HYCRT_SRC_COMM_SHM_SOCKETS_H_
 #define HYCRT_SRC_COMM_SHM_SOCKETS_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 
@@ -71,6 +73,9 @@ Result<FileDescriptor> listenLoopback(int port);
 // kUnavailable: what listens there is not to be trusted.
 Result<FileDescriptor> connectUnix(const std::string& name);
 Result<FileDescriptor> connectLoopback(int port);
+// Begins to call an address of TCP: 0, EINPROGRESS, or why it cannot be called. Where nobody listens at a port that the
+// system gives to callers it may be given to this one, which then would have called itself: that is refused.
+int callTo(const sockaddr* address, socklen_t length, FileDescriptor* connection);
 FileDescriptor acceptFrom(const FileDescriptor& listener);  // not open where nobody waits
 
 // Whether the process at the other end of a Unix socket belongs to this user. Of a listener it is the one that listens.

@@ -101,10 +101,8 @@ std::string addressAt(const FileDescriptor& connection, int (*name)(int, sockadd
 
 // One attempt at one address; 0, or errno.
 int tryAddress(const addrinfo& address, int64_t deadlineMs, FileDescriptor* connection) {
-  connection->reset(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!connection->isOpen()) return errno;
-  if (connect(connection->get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
+  const int called = callTo(address.ai_addr, address.ai_addrlen, connection);
+  if (called != EINPROGRESS) return called;
   if (!pollUntil(*connection, POLLOUT, std::min(deadlineMs, monotonicMs() + kAttemptMs))) return ETIMEDOUT;
   int error = 0;
   socklen_t length = sizeof error;
