@@ -182,6 +182,11 @@ CopyTask CopyHosts::taskFor(const std::string& host) const {
   return {keeper->second.address.socket, hycrt::encodeCopyKey(resumed_), start_};
 }
 
+int CopyHosts::portAt(const std::string& host) const {
+  const auto keeper = keepers_.find(host);
+  return keeper == keepers_.end() ? 0 : keeper->second.address.port;
+}
+
 void CopyHosts::addPolled(std::vector<pollfd>* polled) const {
   for (const auto& [host, keeper] : keepers_) {
     polled->push_back({keeper.process.outputFd, POLLIN, 0});

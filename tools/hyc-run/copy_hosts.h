@@ -39,6 +39,8 @@ class CopyHosts {
     resumed_ = resumed;
   }
   CopyTask taskFor(const std::string& host) const;
+  // Where the keeper of that host listens; 0: there is none.
+  int portAt(const std::string& host) const;
 
   // While the ranks run.
   void addPolled(std::vector<pollfd>* polled) const;

@@ -2,7 +2,6 @@
 #include "host_launcher.h"
 
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,8 @@
 #include <cstdlib>
 
 #include "agent.h"
+#include "base/clock.h"
+#include "comm/tcp/addresses.h"
 #include "copy_out.h"
 #include "hycrt/log.h"
 #include "hycrt/printable.h"
@@ -29,14 +30,10 @@ using hycrt::Status;
 constexpr int kPollMs = 200;
 constexpr int kGraceMs = 4000, kGracePollMs = 5;  // for ranks to be ended on the other side
 constexpr int64_t kOtherCauseMs = 1000;
+constexpr int kMostProbes = 32;
+constexpr int64_t kProbeMs = 300;  // for an answer of who listens; behind a firewall there is none
 constexpr char kUnreachable[] = " cannot be reached by ssh, or its connection has ended";
 constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
-
-int64_t nowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 }  // namespace
 
@@ -77,6 +74,22 @@ void HostLauncher::noteSplitGroup() const {
   }
 }
 
+// Of --ports, where nobody else is found to listen at rank 0's host; or by the run's name, of so many that two runs
+// seldom have the same.
+int HostLauncher::meetingPort() const {
+  const int start = portFor(runName_);
+  int low = 0, high = 0;
+  if (options_.ports.empty() || !hycrt::parsePorts(options_.ports, &low, &high)) return start;
+  const std::string& host = shares_.front().host;
+  const int count = high - low + 1;
+  for (int tried = 0; tried < std::min(count, kMostProbes); ++tried) {
+    const int port = low + (start + tried) % count;
+    const bool isKeepers = copies_ && copies_->portAt(host) == port;
+    if (!isKeepers && !hycrt::reach(host, port, hycrt::monotonicMs() + kProbeMs).ok()) return port;
+  }
+  return low + start % count;
+}
+
 Result<RunEnd> HostLauncher::run() {
   Result<std::vector<Share>> shares = place();
   if (!shares.ok()) return shares.status();
@@ -96,8 +109,9 @@ Result<RunEnd> HostLauncher::run() {
     Result<RunEnd> copied = copyOut(manifest_, shares_, options_, signals_, report_);
     if (!copied.ok() || copied->status != 0) return copied;
   }
+  const int port = meetingPort();
   for (const Share& share : shares_) {
-    HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, portFor(runName_)));
+    HYCRT_RETURN_IF_ERROR(startHost(share, shares_.front().host, token, port));
   }
   while (anyRunning()) watch();
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
@@ -252,10 +266,10 @@ void HostLauncher::lookForEnds() {
               report_.failure().empty() || isLost ? name + how : report_.failure() + " (" + name + ")", blamed, isLost};
     }
     if (isLost) report_.say(name + kUnreachable);
-    if (firstLossMs_ == 0) firstLossMs_ = nowMs();
+    if (firstLossMs_ == 0) firstLossMs_ = hycrt::monotonicMs();
   }
   if (end_.status == 0) return;
-  if (end_.status == kPeerLost && nowMs() - firstLossMs_ < kOtherCauseMs && anyRunning()) return;
+  if (end_.status == kPeerLost && hycrt::monotonicMs() - firstLossMs_ < kOtherCauseMs && anyRunning()) return;
   report_.say("the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
   stopAll();
 }

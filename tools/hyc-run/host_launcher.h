@@ -33,6 +33,7 @@ class HostLauncher {
  private:
   hycrt::Result<std::vector<Share>> place() const;
   void noteSplitGroup() const;
+  int meetingPort() const;
   hycrt::Status startHost(const Share& share, const std::string& master, const std::string& token, int port);
   void watch();
   void passOn(size_t host);

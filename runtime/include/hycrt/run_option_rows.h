@@ -178,8 +178,10 @@ HYC_RUN_OPTION(TransportChoice, transport, TransportChoice::kAuto, "--transport"
 HYC_RUN_OPTION(std::string, interface, {}, "--interface", text("NAME|CIDR"), kForRanks | kOwn,
                "The network of this host that ranks of other hosts come by: an interface, or as 10.0.0.0/8; by default "
                "the one that leads to rank 0")
-HYC_RUN_OPTION(std::string, ports, {}, "--ports", text("LOW-HIGH"), kForRanks | kOwn,
-               "Where each rank listens for those of other hosts; by default wherever the system has a free port")
+HYC_RUN_OPTION(
+    std::string, ports, {}, "--ports", text("LOW-HIGH"), kForRanks | kOwn,
+    "Where each rank listens for those of other hosts, who meet at one of these, too; by default wherever the "
+    "system has a free port")
 HYC_RUN_OPTION(
     int, sockets, 1, "--sockets", wholeNumber("N", kMostSockets), kForRanks,
     "Connections between two ranks of different hosts, which take turns: where a network gives one less than "

@@ -241,6 +241,19 @@ TEST_F(HostsBySsh, HaveTheVariablesThatRanksAreSetUpBy) {
   EXPECT_CONTAINS(running.finish().errors, namespaces_->addressOf(1) + ": rank 7: debug: meets the other ranks");
 }
 
+// Behind a firewall nothing else comes through: where ranks meet is one of them, too, and each rank takes one, as does
+// the keeper of copies.
+TEST_F(HostsBySsh, KeepToThePortsThatTheyAreGiven) {
+  MAKE_HOSTS_WITH_SSH(2);
+  for (const bool copies : {false, true}) {
+    std::vector<std::string> more{"--steps", "2", "--ports", copies ? "4700-4704" : "4700-4703"};
+    if (copies) more.insert(more.end(), {"--copy", "neighbour", "--max-restarts", "1"});
+    const CommandResult result = RunningCommand(command(more), {{"HYC_LOG", "debug"}}).finish(60);
+    EXPECT_EQ(result.status, 0) << result.errors;
+    EXPECT_CONTAINS(result.errors, "by tcp, at 10.77.0.1 port 470");
+  }
+}
+
 // To a host that does not have it; what has changed, to one that has it from before; and never over what is another's.
 TEST_F(HostsBySsh, GetTheFolderThatTheyLack) {
   MAKE_HOSTS_WITH_SSH(2);

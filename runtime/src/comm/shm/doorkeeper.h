@@ -58,6 +58,9 @@ class Doorkeeper {
   void keepAdmitted() { keeps_ = true; }
   std::vector<Admitted> takeAdmitted() { return std::exchange(admitted_, {}); }
 
+  // For who serves that port next, of whom those who call already are heard.
+  FileDescriptor takeListener() { return std::move(listener_); }
+
  private:
   struct Stranger {
     FileDescriptor connection;

@@ -1,4 +1,5 @@
-// Both sides of the meeting: rank 0, which all call, and everybody else.
+// Both sides of the meeting: rank 0, which all call, and everybody else. Where rank 0 was called to meet it is called
+// for exchanges afterwards, so that every rank takes one port.
 #include "comm/tcp/meeting.h"
 
 #include <poll.h>
@@ -82,14 +83,10 @@ class Hub {
   Status listen() {
     Result<std::string> address = localAddress(options_, environment_.masterAddress);
     if (!address.ok()) return address.status();
-    int port = 0;
-    Result<FileDescriptor> door = listenOn(*address, environment_.port, options_, &port);
+    Result<FileDescriptor> door = listenOn(*address, environment_.port, options_, &own_.address.port);
     if (!door.ok()) return door.status();
     own_.address.text = ownAddress(*door);
     met_.name = makeName();
-    Result<FileDescriptor> listener = listenOn(own_.address.text, 0, options_, &own_.address.port);
-    if (!listener.ok()) return listener.status();
-    met_.listener = std::move(*listener);
     doorkeeper_ = std::make_unique<Doorkeeper>(std::move(*door), environment_.token,
                                                claimFor(environment_, kPurpose, own_.agreement), "");
     doorkeeper_->keepAdmitted();
@@ -216,6 +213,7 @@ class Hub {
       }
       HYCRT_RETURN_IF_ERROR(members_[to].stream.send(MeetingType::kGo, met_.name));
     }
+    met_.listener = doorkeeper_->takeListener();
     return std::move(met_);
   }
 
