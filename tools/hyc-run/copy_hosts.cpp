@@ -98,7 +98,7 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
   }
   for (const std::string& line : lines) {
     report_.clear();
-    std::fprintf(stderr, "%s: %s\n", host.c_str(), hycrt::printable(line).c_str());
+    report_.print(stderr, host + ": " + hycrt::printable(line) + "\n");
   }
 }
 

@@ -170,7 +170,7 @@ void HostLauncher::lookForKeepers() {
   const std::string lost = copies_->takeLost();
   if (lost.empty() || !anyRunning()) return;
   if (end_.status == 0 || end_.status == kPeerLost) lose(lost, " has lost the hyc-run that keeps copies there");
-  report_.say("the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
+  sayThatAllWereEnded();
   stopAll();
 }
 
@@ -186,9 +186,8 @@ void HostLauncher::passOn(size_t host) {
         continue;
       }
       report_.clear();
-      std::fprintf(to, "%s: %s\n", shares_[host].host.c_str(), hycrt::printable(line).c_str());
+      report_.print(to, shares_[host].host + ": " + hycrt::printable(line) + "\n");
     }
-    std::fflush(to);
   };
   take(&process.outputFd, process.output, stdout);
   take(&process.errorFd, process.errors, stderr);
@@ -270,8 +269,13 @@ void HostLauncher::lookForEnds() {
   }
   if (end_.status == 0) return;
   if (end_.status == kPeerLost && hycrt::monotonicMs() - firstLossMs_ < kOtherCauseMs && anyRunning()) return;
-  report_.say("the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
+  sayThatAllWereEnded();
   stopAll();
+}
+
+void HostLauncher::sayThatAllWereEnded() const {
+  report_.say(shares_.size() == 1 ? "all ranks were ended"
+                                  : "the ranks of all " + std::to_string(shares_.size()) + " hosts were ended");
 }
 
 // The other side ends its ranks when its input ends.
@@ -321,7 +325,7 @@ Result<int> runTask() {
   const HostTask here{task->first, task->count, task->masterAddress, task->token, task->masterPort, task->copies};
   Signals signals;
   HYCRT_RETURN_IF_ERROR(signals.open());
-  Report report(parsed->options);  // the other hyc-run's
+  Report report(parsed->options, signals);  // the other hyc-run's
   Result<RunEnd> end = Launcher(*manifest, parsed->options, task->runName, signals, report, &here).run();
   return end.ok() ? Result<int>(end->status) : Result<int>(end.status());
 }

@@ -45,6 +45,7 @@ class HostLauncher {
   void lookForEnds();
   void lookForKeepers();
   void lose(const std::string& host, const std::string& how);
+  void sayThatAllWereEnded() const;
   void stopAll();
   bool anyRunning() const;
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -47,6 +48,12 @@ double secondsSince(int64_t beginNs) { return static_cast<double>(nowNs() - begi
 
 namespace {
 
+constexpr int kEndSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+bool isEnd(int signal) {
+  return std::find(std::begin(kEndSignals), std::end(kEndSignals), signal) != std::end(kEndSignals);
+}
+
 // Whoever has started hyc-run in the background may have said that it outlives a terminal (nohup) or is not meant by a
 // Ctrl-C (a shell's '&'). Blocked signals arrive by the descriptor even where they are ignored.
 bool isIgnored(int signal) {
@@ -61,8 +68,14 @@ Signals::Signals() {
   sigemptyset(&taken_);
 }
 
+// Whoever still prints may be ended from now on; what came while the run ended has done so.
 Signals::~Signals() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  while (take() != 0) continue;
+  close(fd_);
+  sigset_t kept = former_;
+  sigaddset(&kept, SIGPIPE);  // a write says more
+  sigprocmask(SIG_SETMASK, &kept, nullptr);
 }
 
 Status Signals::open() {
@@ -78,16 +91,18 @@ Status Signals::open() {
 
 int Signals::take() const {
   signalfd_siginfo info;
-  return read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info) ? static_cast<int>(info.ssi_signo) : 0;
+  if (read(fd_, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return 0;
+  const int signal = static_cast<int>(info.ssi_signo);
+  hasTakenEnd_ |= isEnd(signal);
+  return signal;
 }
 
 bool Signals::isEndPending() const {
   sigset_t pending;
   sigpending(&pending);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    if (sigismember(&taken_, signal) == 1 && sigismember(&pending, signal) == 1) return true;
-  }
-  return false;
+  return std::any_of(std::begin(kEndSignals), std::end(kEndSignals), [&](int signal) {
+    return sigismember(&taken_, signal) == 1 && sigismember(&pending, signal) == 1;
+  });
 }
 
 std::string Signals::nameOf(int signal) {
@@ -103,8 +118,13 @@ void Signals::forgetBrokenPipe() {
   sigtimedwait(&pipe, nullptr, &atOnce);
 }
 
-Report::Report(const hycrt::RunOptions& options)
-    : options_(options), display_(stdout), lastProgressNs_(nowNs()), beginNs_(nowNs()) {}
+Report::Report(const hycrt::RunOptions& options, const Signals& signals)
+    : options_(options),
+      output_(signals),
+      isOnTerminal_(isatty(STDOUT_FILENO) == 1),
+      display_(stdout),
+      lastProgressNs_(nowNs()),
+      beginNs_(nowNs()) {}
 
 Status Report::open() {
   Result<std::unique_ptr<hycrt::Instruments>> instruments = hycrt::Instruments::open(options_);
@@ -135,7 +155,7 @@ Status Report::take(const std::string& line) {
   lastProgressNs_ = nowNs();
   lastStep_ = std::max(lastStep_, record->step);
   account_.add(*record);
-  display_.show(*record);
+  if (output_.takes(stdout)) display_.show(*record);
   return instruments_ ? instruments_->step(*record) : Status();
 }
 
@@ -158,9 +178,14 @@ Status Report::add(const RunEvent& event) {
   return instruments_ ? instruments_->happened(event) : Status();
 }
 
+// Elsewhere nothing is drawn that would have to go.
+void Report::clear() {
+  if (isOnTerminal_ && output_.takes(stdout)) display_.clear();
+}
+
 void Report::say(const std::string& line) {
-  display_.clear();
-  std::fprintf(stderr, "hyc-run: %s\n", hycrt::printable(line).c_str());
+  clear();
+  print(stderr, "hyc-run: " + hycrt::printable(line) + "\n");
 }
 
 void Report::beginStart(bool isRestart) {
@@ -178,16 +203,16 @@ double Report::secondsInAll() const { return secondsSince(beginNs_); }
 Status Report::finishMemory(const std::string& runName) {
   std::sort(memory_.begin(), memory_.end(),
             [](const hycrt::MemoryRecord& a, const hycrt::MemoryRecord& b) { return a.rank < b.rank; });
-  display_.clear();
-  std::fputs(hycrt::toTable(memory_).c_str(), stdout);
+  clear();
+  print(stdout, hycrt::toTable(memory_));
   return options_.measureMemory.empty() ? Status()
                                         : hycrt::writeMemoryRecords(memory_, options_.measureMemory, runName);
 }
 
 Status Report::finish() {
   if (options_.checkpoint.empty() && options_.resume.empty() && options_.copy == hycrt::CopyPlace::kNone) return {};
-  display_.clear();
-  std::printf("%s\n", account_.toLine(secondsInAll()).c_str());
+  clear();
+  print(stdout, account_.toLine(secondsInAll()) + "\n");
   return instruments_ ? instruments_->report(account_.toJson(secondsInAll())) : Status();
 }
 
@@ -200,7 +225,7 @@ class Job {
         sizes_(std::move(sizes)),
         given_(options),
         options_(std::move(options)),
-        report_(given_) {}
+        report_(given_, signals_) {}
 
   Result<int> run() {
     HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options_, hycrt::CheckpointCheck::kBytes, noteTo(report_)));
@@ -418,7 +443,14 @@ class Job {
     Result<hycrt::Manifest> manifest = hycrt::readManifest(*folder);
     if (!manifest.ok()) return manifest.status();
     manifest_ = std::move(*manifest);
-    return static_cast<int64_t>(manifest_.ranks.size()) != ranks;
+    const bool isOther = static_cast<int64_t>(manifest_.ranks.size()) != ranks;
+    // They were told for ranks that are not there any more.
+    if (isOther && !options_.batchShares.empty()) {
+      report_.say("--batch-shares " + options_.batchShares + " was for " + std::to_string(ranks) +
+                  " ranks; from now on all take what was compiled");
+      options_.batchShares.clear();
+    }
+    return isOther;
   }
 
   // Signals are heard meanwhile.

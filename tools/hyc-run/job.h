@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "hycrt/sizes.h"
 #include "hycrt/status.h"
 #include "hycrt/step_report.h"
+#include "output.h"
 
 namespace hycrun {
 
@@ -36,8 +38,9 @@ class Signals {
   const sigset_t& former() const { return former_; }
   // The next that has come; 0: none.
   int take() const;
-  // Whether one that ends the run has come and is not taken yet.
+  // Whether one that ends the run has come and is not taken yet; whether one ever has.
   bool isEndPending() const;
+  bool isEndWanted() const { return hasTakenEnd_ || isEndPending(); }
   static std::string nameOf(int signal);
   // After a write to a process that is gone: the SIGPIPE of it is no word of the user's.
   static void forgetBrokenPipe();
@@ -45,20 +48,22 @@ class Signals {
  private:
   int fd_ = -1;
   sigset_t former_;
+  mutable bool hasTakenEnd_ = false;
   sigset_t taken_;  // without those of a terminal and of a closed pipe that were ignored when hyc-run was started
 };
 
 // What the ranks tell, on the terminal, in the log and other instruments, and added up.
 class Report {
  public:
-  explicit Report(const hycrt::RunOptions& options);
+  Report(const hycrt::RunOptions& options, const Signals& signals);
   hycrt::Status open();
 
   // A line that a rank has sent beside its output; of an error hyc-run ends.
   hycrt::Status take(const std::string& line);
   hycrt::Status add(const hycrt::RunEvent& event);
   // Before anything else is printed.
-  void clear() { display_.clear(); }
+  void clear();
+  void print(FILE* to, const std::string& text) { output_.print(to, text); }
   // "hyc-run: …" on standard error.
   void say(const std::string& line);
 
@@ -85,6 +90,8 @@ class Report {
 
  private:
   const hycrt::RunOptions options_;
+  Output output_;
+  const bool isOnTerminal_;
   hycrt::StepDisplay display_;
   std::unique_ptr<hycrt::Instruments> instruments_;
   hycrt::RunAccount account_;

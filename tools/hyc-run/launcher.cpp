@@ -187,9 +187,8 @@ void Launcher::passOn(int rank) {
     if (stopping_ && rank != failedRank_) return;
     for (const std::string& line : lines) {
       report_.clear();
-      std::fprintf(to, "rank %d: %s\n", first_ + rank, hycrt::printable(line).c_str());
+      report_.print(to, "rank " + std::to_string(first_ + rank) + ": " + hycrt::printable(line) + "\n");
     }
-    if (!lines.empty()) std::fflush(to);
   };
   take(&process.outputFd, process.output, stdout);
   take(&process.errorFd, process.errors, stderr);
@@ -204,8 +203,7 @@ void Launcher::takeRecords() {
         hycrt::isRunEvent(line) ? hycrt::parseRunEvent(line) : hycrt::dataError("a step's record");
     endsEarly_ |= event.ok() && event->kind == hycrt::RunEvent::Kind::kEnd;
     if (task_) {
-      std::fprintf(stdout, "%c%s\n", kRecordMark, line.c_str());
-      std::fflush(stdout);
+      report_.print(stdout, kRecordMark + line + "\n");
       continue;
     }
     const Status status = report_.take(line);
@@ -307,8 +305,7 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
               (manifest_.ranks.size() > 1 ? "; the other ranks were ended" : ""));
   if (!task_) return;
   const hycrt::RunEvent failure{hycrt::RunEvent::Kind::kFailure, 0, end_.cause, 0, ""};
-  std::fprintf(stdout, "%c%s\n", kRecordMark, toJson(failure).c_str());
-  std::fflush(stdout);
+  report_.print(stdout, kRecordMark + toJson(failure) + "\n");
 }
 
 // Asked first, so that what is not hycrt's in a rank may clean up, and made to after a while. Not by SIGTERM, at which

@@ -101,7 +101,8 @@ bool LineReader::read(int fd, std::vector<std::string>* lines) {
   }
   size_t begin = 0;
   for (size_t end; (end = pending_.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    lines->push_back(pending_.substr(begin, end - begin));
+    const bool isOfTerminal = end > begin && pending_[end - 1] == '\r';  // as ssh ends its own
+    lines->push_back(pending_.substr(begin, end - begin - isOfTerminal));
   }
   pending_.erase(0, begin);
   if (!pending_.empty() && (ended || pending_.size() > kMaxLineBytes)) {

@@ -2,6 +2,7 @@
 #include "run/interruption.h"
 
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -25,8 +26,13 @@ void onCheckpointSignal(int) { signalled.fetch_or(kWriteCheckpoint); }
 
 void onRelayoutSignal(int) { signalled.fetch_or(kRelayout); }
 
+// The first process of a container is ended by no signal of which it has not said so.
+bool isFirstProcess() { return getpid() == 1; }
+void endAsBySignal(int signal) { _exit(128 + signal); }
+
 void onEndSignal(int signal) {
   if ((signalled.fetch_or(kEndRun) & kEndRun) == 0) return;
+  if (isFirstProcess()) endAsBySignal(signal);
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -47,6 +53,13 @@ int64_t wallClockNs() {
 
 }  // namespace
 
+void takeSignalsOfFirstProcess() {
+  if (!isFirstProcess()) return;
+  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    struct sigaction now{};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) take(signal, endAsBySignal);
+  }
+}
 void takeCheckpointSignal() { take(SIGUSR2, onCheckpointSignal); }
 void takeEndSignal() { take(SIGTERM, onEndSignal); }
 void takeRelayoutSignal() { take(relayoutSignal(), onRelayoutSignal); }

@@ -12,6 +12,8 @@
 
 namespace hycrt {
 
+// Has signals that end any other process end this one where it is the first of a container.
+void takeSignalsOfFirstProcess();
 // From now on SIGUSR2 asks for a checkpoint, and is nothing to end a process for.
 void takeCheckpointSignal();
 // And SIGTERM for one and the end; a second one ends the process at once.

@@ -7,6 +7,7 @@
 #include "base/environment.h"
 #include "base/limits.h"
 #include "hycrt/options.h"
+#include "run/interruption.h"
 #include "run/rank_run.h"
 #include "run/terminal_events.h"
 #include "run/whereabouts_signal.h"
@@ -41,6 +42,7 @@ int runProgram(int argc, char** argv, const Program& program, MakeAccelerator ma
     return 0;
   }
   raiseDescriptorLimit();
+  takeSignalsOfFirstProcess();
   TerminalEvents events(environment, parsed->options);
   const WhereaboutsSignal signal(TerminalEvents::tellWhere);
   const Status status = runRank(program, parsed->options, events, environment, makeAccelerator);

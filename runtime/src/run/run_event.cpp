@@ -156,9 +156,11 @@ std::string RunAccount::toLine(double all) const {
   std::snprintf(share, sizeof share, " (%.1f %%)", all > 0 ? useful_ / all * 100 : 0.0);
   std::string line = "time: " + seconds(all) + "; steps " + seconds(useful_) + share;
   if (evaluations_ > 0) line += ", evaluations " + seconds(evaluations_);
-  if (checkpoints_ > 0) line += ", " + counted(checkpoints_, "checkpoint") + " " + seconds(checkpointSeconds_);
+  if (checkpoints_ + failedCheckpoints_ > 0)
+    line += ", " + counted(checkpoints_, "checkpoint") + " " + seconds(checkpointSeconds_);
   if (failedCheckpoints_ > 0) line += " (and " + std::to_string(failedCheckpoints_) + " could not be written)";
-  if (copies_ > 0) line += ", " + counted(copies_, "copy", "copies") + " in memory " + seconds(copySeconds_);
+  if (copies_ + failedCopies_ > 0)
+    line += ", " + counted(copies_, "copy", "copies") + " in memory " + seconds(copySeconds_);
   if (failedCopies_ > 0) line += " (and " + std::to_string(failedCopies_) + " could not be made)";
   if (verified_ > 0) line += ", " + counted(verified_, "comparison") + " of states " + seconds(verifications_);
   if (resumeSeconds_ > 0) line += ", reading checkpoints " + seconds(resumeSeconds_);

@@ -270,6 +270,17 @@ TEST(RunAccount, CountsFromTheStatesThatWereSaved) {
 }
 
 // A checkpoint that was whole before anybody could tell of it costs no more than what was done after its step.
+TEST(RunAccount, TellsWhatCouldNotBeWrittenWhereNothingWas) {
+  hycrt::RunAccount account;
+  account.add({hycrt::RunEvent::Kind::kCheckpointFailed, 1, "the disk is full", 0.5, "runs/step-1"});
+  account.add({hycrt::RunEvent::Kind::kCopyFailed, 1, "nobody is there", 0.25, ""});
+  EXPECT_NE(
+      account.toLine(2).find(", 0 checkpoints 0.50 s (and 1 could not be written), 0 copies in memory 0.25 s (and 1 "
+                             "could not be made), the rest "),
+      std::string::npos)
+      << account.toLine(2);
+}
+
 TEST(RunAccount, CountsFromACheckpointThatWasNotTold) {
   hycrt::RunAccount account;
   hycrt::StepRecord record;

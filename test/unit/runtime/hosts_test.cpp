@@ -222,6 +222,37 @@ TEST_F(HostsBySsh, GoOnWithoutAHostThatIsLost) {
   EXPECT_CONTAINS(result.errors, ", with 4 ranks");
 }
 
+// Shares that were given for the ranks of before do not fit those that are left.
+TEST_F(HostsBySsh, GoOnInEqualSharesWithoutAHostThatIsLost) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const CompiledFolder two{Layout{2, 1, 1}};
+  std::filesystem::create_directory(folder_ / "out");
+  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "out/ranks-8");
+  std::filesystem::create_directory_symlink(two.path(), folder_ / "out/ranks-2");
+  folder_.files().write("out/manifest.json",
+                        "{\"format_version\": 1, \"sizes\": [{\"ranks\": 8, \"folder\": \"ranks-8\"}, {\"ranks\": 2, "
+                        "\"folder\": \"ranks-2\"}]}");
+  std::vector<std::string> words =
+      command({"--steps", "1000000000", "--log-file", folder_ / "log", "--max-restarts", "3", "--batch-shares", "2,1",
+               "--checkpoint", folder_ / "runs", "--checkpoint-every", "50", "--keep", "2"});
+  std::replace(words.begin(), words.end(), folder_.path(), folder_ / "out");
+  RunningCommand running(words);
+  awaitFirstStep(folder_ / "log");
+  endServersOf(1);
+  const auto hasGoneOn = [&] {
+    const std::string text = folder_.files().read("log");
+    const size_t resized = text.find("{\"event\":\"resize\"");
+    return resized != std::string::npos && text.find("\"loss\"", resized) != std::string::npos;
+  };
+  for (int i = 0; i < 4000 && !hasGoneOn() && !hasEnded(running.pid()); ++i) usleep(5000);
+  EXPECT_TRUE(hasGoneOn());
+  kill(running.pid(), SIGTERM);
+  const CommandResult result = running.finish();
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(result.errors, "--batch-shares 2,1 was for 8 ranks; from now on all take what was compiled");
+  EXPECT_EQ(result.errors.find("\\x0d"), std::string::npos) << "of what ssh says: " << result.errors;
+}
+
 // What a user sets in front of the command holds on every host.
 TEST_F(HostsBySsh, HaveTheVariablesThatRanksAreSetUpBy) {
   MAKE_HOSTS_WITH_SSH(2);

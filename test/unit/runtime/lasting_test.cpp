@@ -1,7 +1,10 @@
 // Runs that are interrupted and go on: signals and time limits that write a checkpoint first, and failures after which
 // hyc-run starts the ranks again. Each ends with the bits of an undisturbed run. HYC_RESTARTS says how many ranks are
 // killed at random moments.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/file.h"
 #include "checkpoint/replica_check.h"
 #include "compiled_folder.h"
 #include "own_launch.h"
@@ -159,6 +163,41 @@ TEST_F(Lasting, AgreeOnTheStepWithoutHycRun) {
     EXPECT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(files_.read("weights.safetensors"), expected);
   }
+}
+
+// As a pager that waits for a key, or a terminal that was told to stop.
+TEST_F(Lasting, SaveAndEndThoughNobodyReadsWhatTheySay) {
+  const std::string words = files_ / "words";
+  ASSERT_EQ(mkfifo(words.c_str(), 0600), 0);
+  const hycrt::FileDescriptor reader(open(words.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_GE(fcntl(reader.get(), F_SETPIPE_SZ, 4096), 0);
+  std::vector<std::string> command{"/bin/sh", "-c", "exec \"$@\" >" + words + " 2>&1", "sh"};
+  for (std::string& word : folder_.command(this->words("1000000000"))) command.push_back(std::move(word));
+  RunningCommand job(command);
+  const auto isFull = [&] {
+    pollfd item{reader.get(), POLLOUT, 0};
+    return poll(&item, 1, 0) == 0;
+  };
+  // Where it stays so, hyc-run waits for a reader.
+  for (int i = 0, full = 0; i < 3000 && full < 50; ++i, usleep(10000)) full = isFull() ? full + 1 : 0;
+  ASSERT_TRUE(isFull());
+  kill(job.pid(), SIGTERM);
+  EXPECT_EQ(job.finish(kSoon).status, 75);
+  ASSERT_EQ(events("checkpoint").size(), 1u);
+  EXPECT_EQ(events("checkpoint")[0]["cause"], "SIGTERM");
+}
+
+// As the first process of a container, which no signal ends by itself.
+TEST_F(Lasting, EndAtSIGTERMAsTheFirstProcess) {
+  const CompiledFolder one{Layout{1, 1, 1}};
+  RunningCommand container({"/usr/bin/unshare", "--pid", "--fork", "--kill-child", one / "bin/stage0", "--out",
+                            one.path(), "--data", one / "text", "--threads", "1", "--steps", "1000000000", "--log-file",
+                            log()});
+  for (int i = 0; i < 1000 && losses().empty() && !hasEnded(container.pid()); ++i) usleep(10000);
+  if (hasEnded(container.pid())) GTEST_SKIP() << container.finish().errors;
+  ASSERT_EQ(container.children().size(), 1u);
+  kill(container.children()[0], SIGTERM);
+  EXPECT_EQ(container.finish(kSoon).status, 143);
 }
 
 TEST_F(Lasting, EndAtOnceAtASecondSIGTERM) {
