@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace hyc_e2e;
 
@@ -239,6 +240,38 @@ TEST(Evaluation, BetweenStepsEndsWithTheRunThatIsAskedToEnd) {
     EXPECT_TRUE(std::filesystem::exists(runs + "/step-1")) << outcome.output;
     EXPECT_EQ(textOf(log).find("evaluate_loss"), std::string::npos);
   }
+}
+
+/// Of those that are short beside the limit: the last that would not be over in time are not begun, and training goes
+/// on.
+TEST(Evaluation, BetweenStepsIsLeftOutWhereItDoesNotFitATimeLimit) {
+  Layout layout{1, 1, 2};
+  layout.further = {"--entry", "train,evaluate"};
+  const std::string folder = compiled(layout), log = folder + "/left-out.log", runs = folder + "/left-out";
+  std::filesystem::remove_all(runs);
+  const Outcome outcome =
+      execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1000000", "--evaluate-data",
+               model("text.bin"), "--evaluate-batches", "150", "--evaluate-every", "1", "--checkpoint", runs,
+               "--time-limit", "6", "--log-file", log});
+  EXPECT_EQ(outcome.status, 75) << outcome.output;
+  const std::string words = "evaluations are left out from step ";
+  const size_t said = outcome.output.find(words);
+  ASSERT_NE(said, std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find(words, said + 1), std::string::npos) << "once";
+  EXPECT_EQ(outcome.output.find("was ended after"), std::string::npos) << outcome.output;
+  const int64_t first = std::atoll(outcome.output.c_str() + said + words.size());
+  int64_t step = 0, evaluated = 0;
+  std::istringstream lines(textOf(log));
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json record = nlohmann::json::parse(line);
+    if (record.contains("evaluate_loss"))
+      evaluated = record["step"];
+    if (record.contains("loss"))
+      step = record["step"];
+  }
+  EXPECT_EQ(evaluated, first - 1);
+  EXPECT_GE(step, first);
+  EXPECT_TRUE(std::filesystem::exists(runs + "/step-" + std::to_string(step))) << outcome.output;
 }
 
 TEST(Evaluation, RefusesWhatOnlyTrainingWrites) {
