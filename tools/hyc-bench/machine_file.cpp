@@ -2,6 +2,7 @@
 #include "machine_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +18,8 @@ namespace hycbench {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostBytes = int64_t{1} << 24;  // of a machine's file
 
 // Three digits: more is noise. Whole numbers are written as such.
 Json rounded(double value) {
@@ -152,6 +155,21 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   }
   addSources(bench, figures, &file);
   return file.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// A machine's file has rates of products.
+hycrt::Status checkMachineFile(const std::string& path) {
+  HYCRT_RETURN_IF_ERROR(hycrt::checkWritable(path));
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) return {};
+  const hycrt::Result<std::string> text =
+      info.st_size > kMostBytes ? hycrt::Result<std::string>("") : hycrt::readWholeFile(path, kMostBytes);
+  if (!text.ok()) return text.status();
+  const Json found = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (found.is_object() && found.contains("products")) return {};
+  return hycrt::dataError("'" + path +
+                          "' (-o) is there and is no machine's file, which would be replaced; give another "
+                          "name, or remove it");
 }
 
 hycrt::Status writeMachineFile(const std::string& path, const std::string& text) {

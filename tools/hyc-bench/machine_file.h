@@ -24,6 +24,8 @@ std::string describe(const Bench& bench);
 // As text. What was not measured is left out, and hyc-compile then assumes it.
 std::string machineFile(const Bench& bench, const std::vector<Figure>& figures);
 
+// Whether the file may be written there: not where something else has the name.
+hycrt::Status checkMachineFile(const std::string& path);
 // Whole, or not at all.
 hycrt::Status writeMachineFile(const std::string& path, const std::string& text);
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "bench_options.h"
 #include "figure.h"
 #include "fleet.h"
@@ -84,7 +83,7 @@ Result<std::vector<hycrun::Host>> hostsFor(const BenchOptions& options) {
 }
 
 Status measure(const BenchOptions& options) {
-  HYCRT_RETURN_IF_ERROR(hycrt::checkWritable(options.output));
+  HYCRT_RETURN_IF_ERROR(checkMachineFile(options.output));
   Bench bench;
   bench.name = options.name.empty() ? hostName() : options.name;
   bench.onDevice = options.onDevice;

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "hycrt/printable.h"
 #include "instruments/line_file.h"
 #include "instruments/live_view.h"
 #include "instruments/metrics.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr int64_t kRedrawNs = 100000000;
 constexpr int kLeastRows = 10, kLeastColumns = 50;
+constexpr size_t kMostShown = 80;  // of a line that is not ours
 
 double numberOrNaN(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
@@ -191,9 +193,23 @@ std::string toShortLine(const StepRecord& record) {
          rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
+// Nothing else is begun anew, or gone on with.
+static Status checkLog(const LineFile& file) {
+  if (!file.isRegular()) return {};
+  char start[kMostShown];
+  const Result<size_t> count = file.read(start, sizeof start, 0);
+  if (!count.ok()) return count.status();
+  const std::string text(start, *count), expected = "{\"";
+  if (text.compare(0, expected.size(), expected.substr(0, text.size())) == 0) return {};
+  return dataError("'" + file.path() + "' is there and is not the log of a run: it begins with '" +
+                   printable(text.substr(0, text.find('\n'))) + "', expected '" + expected +
+                   "…'; give --log-file another name");
+}
+
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mode) {
   Result<LineFile> file = LineFile::open(path, "log file");
   if (!file.ok()) return file.status();
+  HYCRT_RETURN_IF_ERROR(checkLog(*file));
   return std::unique_ptr<StepLog>(new StepLog(std::make_unique<LineFile>(std::move(*file)), mode));
 }
 

@@ -403,6 +403,28 @@ TEST_F(HostsBySsh, AreChecked) {
                   "\"listen_error\": \"--interface is '10.99.0.0/16', which holds no address of this host");
 }
 
+TEST(AMachinesFile, ReplacesNothingElse) {
+  const TemporaryFolder files;
+  for (const std::string text : {"my notes\n", "{\"name\": \"mine\"}\n", "[1, 2]"}) {
+    const CommandResult result = runCommand({HYC_BENCH, "-o", files.write("mine", text)});
+    EXPECT_EQ(result.status, 65) << result.errors;
+    EXPECT_CONTAINS(result.errors, "is there and is no machine's file");
+    EXPECT_EQ(files.read("mine"), text);
+  }
+}
+
+TEST_F(HostsBySsh, SaveNothingThatTheLogCannotTell) {
+  MAKE_HOSTS_WITH_SSH(2);
+  const CommandResult result =
+      RunningCommand(command({"--steps", "1000000000", "--log-file", "/dev/full", "--checkpoint", folder_ / "runs",
+                              "--checkpoint-every", "1000000000"}))
+          .finish();
+  EXPECT_EQ(result.status, 74) << result.errors;
+  EXPECT_CONTAINS(result.errors, "cannot write the log file '/dev/full': No space left on device");
+  expectNoneLeft();
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "runs")) ADD_FAILURE() << entry.path();
+}
+
 TEST(ACpu, ThatLacksWhatProgramsWereCompiledForIsToldSo) {
   CompiledFolder folder(Layout{1, 1, 1});
   std::string manifest = folder.files().read("manifest.json");
