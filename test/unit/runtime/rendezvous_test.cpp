@@ -294,14 +294,19 @@ TEST(Rendezvous, NamesTheRanksThatDidNotCome) {
 }
 
 TEST(Rendezvous, WithoutRankZeroSaysWhereItWasExpected) {
-  Meeting meeting;
-  meeting.timeoutMs = 300;
-  meeting.port = freePort();
-  meeting.token = kToken;
-  Status status;
-  meeting.join(1, helloOf(1, 2), &status).join();
-  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_NE(status.message().find("127.0.0.1:" + std::to_string(meeting.port)), std::string::npos) << status.message();
+  for (const bool byPort : {false, true}) {
+    Meeting meeting;
+    meeting.timeoutMs = 300;
+    if (byPort) meeting.port = freePort();
+    if (byPort) meeting.token = kToken;
+    Status status;
+    meeting.join(1, helloOf(1, 2), &status).join();
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    const std::string where = byPort ? "127.0.0.1:" + std::to_string(meeting.port) : meeting.socketName;
+    EXPECT_NE(status.message().find(where), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("has it begun with another rank 1, left from an earlier start?"), std::string::npos)
+        << status.message();
+  }
 }
 
 TEST(Rendezvous, OfRanksThatDisagreeNamesWhatDiffers) {

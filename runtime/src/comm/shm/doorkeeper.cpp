@@ -194,6 +194,12 @@ Result<std::string> proveOver(const FileDescriptor& connection, const std::strin
   return said;
 }
 
+std::string hintsOfMissingHub(int rank, bool hasToken) {
+  return std::string("; is it running") +
+         (hasToken ? std::string(", and does it have the same ") + kTokenVariable + "? Or" : ", or") +
+         " has it begun with another rank " + std::to_string(rank) + ", left from an earlier start?";
+}
+
 Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs) {
   std::string last = "nobody listens there";
   while (monotonicMs() < deadlineMs) {
@@ -203,7 +209,7 @@ Result<std::string> askDoorkeeper(int port, const std::string& token, const Clai
     sleepMs(kRetryMs);
   }
   return unavailableError("rank 0 did not answer at 127.0.0.1:" + std::to_string(port) + " (MASTER_PORT): " + last +
-                          "; is it running, and does it have the same " + kTokenVariable + "?");
+                          hintsOfMissingHub(own.rank, true));
 }
 
 }  // namespace hycrt

@@ -90,6 +90,9 @@ class Doorkeeper {
 Result<std::string> proveOver(const FileDescriptor& connection, const std::string& token, const Claim& own,
                               int64_t deadlineMs);
 
+// What a rank that finds no rank 0 had better look at: a rank 0 has begun with whoever came first as that rank.
+std::string hintsOfMissingHub(int rank, bool hasToken);
+
 // The same over the loopback: asks the doorkeeper at `port` until the deadline. kUnavailable where nobody proves to be
 // rank 0.
 Result<std::string> askDoorkeeper(int port, const std::string& token, const Claim& own, int64_t deadlineMs);

@@ -334,8 +334,10 @@ Result<FileDescriptor> reachHub(const Environment& environment, const PeerHello&
   for (;;) {
     Result<FileDescriptor> connection = connectUnix(name);
     if (connection.ok()) return connection;
-    if (connection.status().code() == StatusCode::kUnavailable || monotonicMs() > deadlineMs) {
-      return unavailableError(connection.status().message());
+    if (connection.status().code() == StatusCode::kUnavailable) return connection.status();
+    if (monotonicMs() > deadlineMs) {
+      return unavailableError(connection.status().message() +
+                              hintsOfMissingHub(environment.rank, !environment.token.empty()));
     }
     const timespec pause{0, 10 * 1000000};
     nanosleep(&pause, nullptr);

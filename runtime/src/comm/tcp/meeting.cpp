@@ -257,7 +257,7 @@ Result<MeetingStream> callHub(const Environment& environment, const NetworkOptio
     poll(nullptr, 0, 20);
   }
   return unavailableError("rank 0 did not answer at " + shown(hub) + " (MASTER_ADDR, MASTER_PORT): " + last +
-                          "; is it running, and does it have the same " + kTokenVariable + "?");
+                          hintsOfMissingHub(environment.rank, true));
 }
 
 Result<Met> join(const Environment& environment, const NetworkOptions& options, HostHello own, int64_t deadlineMs) {
