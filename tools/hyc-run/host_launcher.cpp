@@ -155,7 +155,7 @@ void HostLauncher::watch() {
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
   if (!stopping_ && replanner_) replanner_->advance();
   if (!stopping_) lookForEnds();
-  if (!stopping_ && copies_) lookForKeepers();
+  if (!stopping_ && copies_ && !isAsked_) lookForKeepers();
 }
 
 void HostLauncher::lose(const std::string& host, const std::string& how) {

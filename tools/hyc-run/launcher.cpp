@@ -234,6 +234,8 @@ void Launcher::pass(int signal) {
     return;
   }
   const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
+  // Whoever ends all processes of a job sends it here, too; a second one of the user's ends the other hyc-run.
+  if (task_ && signal == SIGTERM && isAsked_) return;
   if (signal != SIGUSR2 && !asksToEnd) {
     if (!task_) report_.say("stopped by " + name + "; all ranks were ended");
     end_ = {128 + signal, RunEnd::How::kAsked, name};

@@ -60,6 +60,7 @@ struct Child {
   pid_t parent;
   const sigset_t* signals;
   int niceness;
+  bool ignoresEnd;
 
   [[noreturn]] void run() const {
     setpgid(0, 0);
@@ -73,6 +74,7 @@ struct Child {
     for (int signal : {SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);  // until the rank takes them
     std::signal(hycrt::relayoutSignal(), SIG_IGN);
     std::signal(SIGINT, SIG_DFL);  // by which it is ended, even where hyc-run is to outlive a Ctrl-C
+    if (ignoresEnd) std::signal(SIGTERM, SIG_IGN);
     if (niceness != 0) setpriority(PRIO_PROCESS, 0, niceness);
     sigprocmask(SIG_SETMASK, signals, nullptr);
     execve(arguments[0], arguments, environment);
@@ -152,8 +154,9 @@ Result<RankProcess> RankProcess::start(const RankCommand& command) {
   const std::vector<char*> arguments = pointersTo(command.arguments);
   const std::vector<char*> environment = pointersTo(command.environment);
   const std::string complaint = "error: cannot execute '" + command.arguments[0] + "'; compile the model again\n";
-  const Child child{arguments.data(), environment.data(), complaint.c_str(), input.read,       output->write,
-                    errors->write,    command.recordFd,   getpid(),          &command.signals, command.niceness};
+  const Child child{arguments.data(), environment.data(), complaint.c_str(), input.read,
+                    output->write,    errors->write,      command.recordFd,  getpid(),
+                    &command.signals, command.niceness,   command.ignoresEnd};
   RankProcess process;
   process.inputFd = input.write;
   process.outputFd = output->read;

@@ -32,6 +32,7 @@ struct RankCommand {
   int recordFd = -1;                     // stays open in the child; -1: none
   sigset_t signals;                      // the mask that the child gets back
   int niceness = 0;                      // beside this process's
+  bool ignoresEnd = false;               // SIGTERM, of one that ends with its input
   std::string input = {};  // what it reads first; its input stays open until inputFd is closed; empty: none
 };
 

@@ -34,6 +34,7 @@ RankCommand commandOn(const std::string& host, int port, const char* flag, const
   for (char** variable = environ; *variable; ++variable) command.environment.push_back(*variable);
   command.signals = signals;
   command.input = input;
+  command.ignoresEnd = true;  // who ends all processes of a job would cut off the ranks that are to save
   return command;
 }
 

@@ -30,6 +30,8 @@ void onRelayoutSignal(int) { signalled.fetch_or(kRelayout); }
 bool isFirstProcess() { return getpid() == 1; }
 void endAsBySignal(int signal) { _exit(128 + signal); }
 
+void onEndSignalAgain(int) { signalled.fetch_or(kEndRun); }
+
 void onEndSignal(int signal) {
   if ((signalled.fetch_or(kEndRun) & kEndRun) == 0) return;
   if (isFirstProcess()) endAsBySignal(signal);
@@ -61,7 +63,7 @@ void takeSignalsOfFirstProcess() {
   }
 }
 void takeCheckpointSignal() { take(SIGUSR2, onCheckpointSignal); }
-void takeEndSignal() { take(SIGTERM, onEndSignal); }
+void takeEndSignal(SecondEnd second) { take(SIGTERM, second == SecondEnd::kAtOnce ? onEndSignal : onEndSignalAgain); }
 void takeRelayoutSignal() { take(relayoutSignal(), onRelayoutSignal); }
 int relayoutSignal() { return SIGRTMIN; }
 // A wish to end stays, so that a second signal is known as one.

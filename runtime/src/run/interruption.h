@@ -16,8 +16,10 @@ namespace hycrt {
 void takeSignalsOfFirstProcess();
 // From now on SIGUSR2 asks for a checkpoint, and is nothing to end a process for.
 void takeCheckpointSignal();
-// And SIGTERM for one and the end; a second one ends the process at once.
-void takeEndSignal();
+// And SIGTERM for one and the end. A second one ends the process at once, or is nothing: where hyc-run passes it on,
+// and whoever ends all processes of a job sends it as well.
+enum class SecondEnd { kAtOnce, kIgnored };
+void takeEndSignal(SecondEnd second);
 // And relayoutSignal() for one and the end, to go on in another layout.
 void takeRelayoutSignal();
 // What signals have asked for since the last call, as RunWish.

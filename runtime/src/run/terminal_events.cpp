@@ -31,7 +31,7 @@ TerminalEvents::TerminalEvents(const Environment& environment, const RunOptions&
 
 // Before that there is nothing to save.
 Status TerminalEvents::begin() {
-  if (takesEndSignal_) takeEndSignal();
+  if (takesEndSignal_) takeEndSignal(underHycRun() ? SecondEnd::kIgnored : SecondEnd::kAtOnce);
   if (takesEndSignal_) takeRelayoutSignal();
   if (environment_.recordFd >= 0) {
     pipe_.reset(environment_.recordFd);

@@ -161,6 +161,36 @@ TEST_F(HostsBySsh, SaveAndEndInTime) {
   expectNoneLeft();
 }
 
+// hyc-run, its ssh, the other hosts' hyc-run and the ranks.
+TEST_F(HostsBySsh, SaveAndEndWhereAllProcessesAreAskedTo) {
+  MAKE_HOSTS_WITH_SSH(2);
+  RunningCommand running(
+      command({"--steps", "1000000000", "--log-file", folder_ / "log", "--checkpoint", folder_ / "runs"}));
+  awaitFirstStep(folder_ / "log");
+  std::vector<pid_t> all = running.children();
+  const std::vector<pid_t> ranks = processes();
+  ASSERT_EQ(all.size(), 2u);
+  ASSERT_EQ(ranks.size(), 8u);
+  for (const pid_t rank : {ranks.front(), ranks.back()}) {
+    std::ifstream stat("/proc/" + std::to_string(rank) + "/stat");
+    std::string number, name, state;
+    pid_t parent = 0;
+    ASSERT_TRUE(stat >> number >> name >> state >> parent);
+    all.push_back(parent);
+  }
+  all.insert(all.end(), ranks.begin(), ranks.end());
+  for (const pid_t process : ranks) kill(process, SIGSTOP);  // so that there is time for all of it
+  kill(running.pid(), SIGTERM);
+  usleep(100000);
+  for (const pid_t process : all) kill(process, SIGTERM);
+  usleep(100000);
+  for (const pid_t process : ranks) kill(process, SIGCONT);
+  const CommandResult result = running.finish();
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_CONTAINS(folder_.files().read("log"), "\"cause\":\"SIGTERM\"");
+  expectNoneLeft();
+}
+
 // Not the host whose rank has waited, and says so.
 TEST_F(HostsBySsh, BlameTheHostOfARankThatIsStopped) {
   MAKE_HOSTS_WITH_SSH(2);

@@ -200,6 +200,21 @@ TEST_F(Lasting, EndAtSIGTERMAsTheFirstProcess) {
   EXPECT_EQ(container.finish(kSoon).status, 143);
 }
 
+// As systemd and Slurm end a job: every process of it is told, and hyc-run tells its ranks.
+TEST_F(Lasting, SaveAndEndWhereAllProcessesAreAskedTo) {
+  RunningCommand job(folder_.command(words("1000000000")), {{"MINIATURE_PAUSE", "300"}});
+  awaitStep(2);
+  const std::vector<pid_t> ranks = job.children();
+  ASSERT_EQ(ranks.size(), 8u);
+  kill(job.pid(), SIGTERM);
+  usleep(50000);
+  for (const pid_t rank : ranks) kill(rank, SIGTERM);
+  const CommandResult result = job.finish();
+  EXPECT_EQ(result.status, 75) << result.errors;
+  ASSERT_EQ(events("checkpoint").size(), 1u) << result.errors;
+  EXPECT_EQ(events("checkpoint")[0]["cause"], "SIGTERM");
+}
+
 TEST_F(Lasting, EndAtOnceAtASecondSIGTERM) {
   RunningCommand job(folder_.command(words("40")), {{"MINIATURE_FAULT", "3 4 hang"}});
   awaitStep(4);
