@@ -172,6 +172,23 @@ void MachineTier::scaleRates(double factor) {
       rate.value *= factor;
 }
 
+double MachineRates::hopSeconds(const MachineTier &tier, const MachineTier *inner, int64_t members, int64_t together,
+                                Traffic traffic) const {
+  if (traffic == Traffic::Transfer || tier.hopLatency == 0 || members <= tier.measuredRanks || tier.measuredRanks == 0)
+    return 0;
+  auto ring = [&](int64_t ranks, int64_t units) {
+    double inside = inner ? inner->hopLatency : 0;
+    return static_cast<double>(units) * tier.hopLatency + static_cast<double>(ranks - units) * inside;
+  };
+  int64_t units = members / together,
+          measured = inner ? std::max<int64_t>(1, tier.measuredRanks / inner->ranks) : tier.measuredRanks;
+  double longer = std::max(0.0, ring(members, units) - ring(tier.measuredRanks, measured));
+  if (traffic != Traffic::AllReduce)
+    return longer;
+  double levels = std::log2(static_cast<double>(units) / static_cast<double>(measured));
+  return std::min(2 * longer, 2 * std::max(0.0, levels) * tier.hopLatency);
+}
+
 double MachineRates::exchangeSeconds(const RankGroup &group, double message, double sent, Traffic traffic) const {
   if (group.members() < 2)
     return 0;
@@ -181,14 +198,14 @@ double MachineRates::exchangeSeconds(const RankGroup &group, double message, dou
   auto tier = std::find_if(tiers.begin(), std::prev(tiers.end()),
                            [&](const MachineTier &each) { return group.extent() <= each.ranks; });
   double rate = valueAt(tier->ratesOf(traffic), message);
-  if (tier != tiers.begin()) {
-    const MachineTier &inner = *std::prev(tier);
-    int64_t together = group.membersWithin(inner.ranks);
-    rate *= static_cast<double>(together) / static_cast<double>(inner.ranks);
+  const MachineTier *inner = tier == tiers.begin() ? nullptr : &*std::prev(tier);
+  int64_t together = inner ? group.membersWithin(inner->ranks) : 1;
+  if (inner) {
+    rate *= static_cast<double>(together) / static_cast<double>(inner->ranks);
     if (together > 1)
-      rate = std::min(rate, valueAt(inner.ratesOf(traffic), message));
+      rate = std::min(rate, valueAt(inner->ratesOf(traffic), message));
   }
-  return std::max(tier->latency, sent / rate);
+  return std::max(tier->latency, sent / rate) + hopSeconds(*tier, inner, group.members(), together, traffic);
 }
 
 double MachineRates::transferSeconds(int64_t stride, double bytes) const {

@@ -280,6 +280,7 @@ static void buildLocal(OpPassManager &passes) {
   passes.addPass(createDistributeUpdate());
   // Last: what is under way at once is a question of a stage's functions.
   passes.addPass(createPrefetchParameters());
+  passes.addPass(createAdvanceGathers());
   passes.addPass(createDelayWaits());
   // Last: what moves is what the functions then use.
   passes.addPass(createMoveStates());

@@ -135,6 +135,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::virtualStages>(kMesh, "virtual-stages", "N", "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages)").within(1, kMaxRanks).planOr("virtual_stages", "1").omitted(),
     flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),
     flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise"),
+    flag<&P::gathersAhead>(kMesh, "gathers-ahead", "N", "Products that backward's gathers of saved activations start before their use, as under --sequence-parallel").within(0, 1000).planOr("gathers_ahead", "1").omitted().policy(),
     flag<&P::threads>(kMesh, "threads", "N", "Most threads of each rank; 0 shares the cores of this machine among the ranks").within(0, 4096).policy(),
     flag<&C::machineFile>(kMesh, "machine", "NAME", "JSON with a rank's rates and how ranks are joined, by which a step's time is estimated and a layout found; a file, or a machine that hyc knows, as in h100-sxm").byDefault("a server CPU's core a thread"),
     flag<&C::measuredFiles>(kMesh, "measured", "FILE", "Plan by what a run took: the profile.json of hyc-run --profile corrects the rates of --machine, and tells which ranks are slower than others; may be repeated, for a run of programs that were compiled with --measured"),

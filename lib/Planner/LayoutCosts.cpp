@@ -220,6 +220,9 @@ private:
     double passing = stage.most.transient + stage.most.communication + stage.most.workspace + stage.most.other;
     if (layout.zero >= 2 || room.gradients > 0)
       passing += stage.most.largestGradient;
+    if (layout.dp > 1 &&
+        sentOf(stage.sum.gradients) < stage.sum.gradients) // all of them are rounded before they are sent
+      passing += sentOf(stage.sum.gradients);
     if (layout.zero >= 3 || room.parameters > 0)
       passing += stage.most.largestParameter * static_cast<double>(1 + layout.prefetch);
     return statesOf(stage, moved) + saved + model.fixed + passing;
@@ -243,11 +246,19 @@ private:
     }
   }
 
-  /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum.
+  /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum: as many as its buckets.
   double overData(double bytes, Traffic traffic) const {
     double message = std::min(bytes, static_cast<double>(*base.reduceBucket) * 4);
-    double times = traffic == Traffic::AllReduce ? 2 : 1;
-    return rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * bytes * (dp - 1) / dp, traffic);
+    double times = traffic == Traffic::AllReduce ? 2 : 1, buckets = bytes > 0 ? bytes / message : 1;
+    return buckets *
+           rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * message * (dp - 1) / dp, traffic);
+  }
+
+  /// Of gradients that are summed once a step: they are rounded for it where --communication-type says so.
+  double sentOf(double gradients) const {
+    const std::string &kept = *base.gradientAccumulationType, &sent = *base.communicationType;
+    auto bytes = [](const std::string &type) { return type == "f32" ? 4.0 : 2.0; };
+    return sent.empty() ? gradients : gradients * bytes(sent) / bytes(kept);
   }
 
   /// The same for so many tensors, each by itself.
@@ -321,12 +332,12 @@ private:
   double afterMicroBatches(const StageCost &stage) const {
     double seconds = 0;
     if (layout.dp > 1 && layout.zero < 2)
-      seconds += overData(stage.sum.gradients, layout.zero == 0 ? Traffic::AllReduce : Traffic::ReduceScatter);
+      seconds += overData(sentOf(stage.sum.gradients), layout.zero == 0 ? Traffic::AllReduce : Traffic::ReduceScatter);
     if (layout.dp > 1 && layout.zero >= 1)
       seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), Traffic::AllGather);
     if (layout.pp > 1 && model.tied.gradients > 0)
-      seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, model.tied.gradients,
-                                       model.tied.gradients);
+      seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, sentOf(model.tied.gradients),
+                                       sentOf(model.tied.gradients));
     // A GPU's updates go both ways at once.
     double ways = *base.target == "cuda" ? 1 / kShareOfBothWays : 2;
     return seconds + ways * moved.optimizer * optimizerOf(stage) / rates.host;

@@ -73,7 +73,7 @@ static Error readTier(const JsonObjectReader &from, std::vector<MachineTier> &ti
       {"gather_rates", &MachineTier::gatherRates},
       {"scatter_rates", &MachineTier::scatterRates},
       {"transfer_rates", &MachineTier::transferRates}};
-  std::vector<StringRef> optional;
+  std::vector<StringRef> optional{"hop_latency", "measured_ranks"};
   for (const auto &[key, member] : kOthers)
     optional.push_back(key);
   if (Error error = from.checkKeys({"name", "ranks", "latency", "rates"}, optional))
@@ -84,6 +84,13 @@ static Error readTier(const JsonObjectReader &from, std::vector<MachineTier> &ti
     return error;
   if (Error error = from.read("latency", tier.latency, 0, kMostSeconds))
     return error;
+  if (from.has("hop_latency"))
+    if (Error error = from.read("hop_latency", tier.hopLatency, 0, kMostSeconds))
+      return error;
+  tier.measuredRanks = tier.ranks;
+  if (from.has("measured_ranks"))
+    if (Error error = from.read("measured_ranks", tier.measuredRanks, 2, tier.ranks))
+      return error;
   if (Error error = readPoints(from, "rates", "bytes", "rate", kMostRate, tier.rates))
     return error;
   for (const auto &[key, member] : kOthers)

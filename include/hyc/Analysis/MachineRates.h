@@ -35,6 +35,10 @@ struct MachineTier {
   /// Bytes that a rank of a full group sends in a second, by bytes of the message: of all_reduce; and of the others, as
   /// it where they are empty.
   std::vector<SizedValue> rates, gatherRates = {}, scatterRates = {}, transferRates = {};
+  /// Seconds from one member of a ring to the next over these links, and how many ranks the rates are of: a ring
+  /// through more takes longer by its hops. 0 ranks: as many as exchange.
+  double hopLatency = 0;
+  int64_t measuredRanks = 0;
 
   const std::vector<SizedValue> &ratesOf(Traffic traffic) const;
   void scaleRates(double factor);
@@ -122,6 +126,12 @@ struct MachineRates {
                          Traffic traffic = Traffic::AllReduce) const;
   /// Bytes from every rank of a stage to one of the next, `stride` world ranks away.
   double transferSeconds(int64_t stride, double bytes) const;
+
+private:
+  /// What the exchange of a group, `together` of whose members are in each unit of the tier inside, takes longer than
+  /// that of as many ranks as the tier's rates are of: a ring's hops, or for sums those of two trees, up and down.
+  double hopSeconds(const MachineTier &tier, const MachineTier *inner, int64_t members, int64_t together,
+                    Traffic traffic) const;
 };
 
 } // namespace hyc

@@ -72,6 +72,7 @@ struct Plan : LearningRatePlan {
 
   Setting<std::string> schedule = "1f1b", partitionMethod = "parameters";
   Setting<bool> sequenceParallel = false; ///< the sequence over tp where nothing else is split over it
+  Setting<int64_t> gathersAhead = 1;      ///< products that gathers of saved activations begin before their use
 
   // What is trained
   Setting<std::string> loss = "cross_entropy", logits = "", labels = "labels";

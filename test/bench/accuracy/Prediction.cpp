@@ -83,8 +83,9 @@ static MachineRates withCastsFused(MachineRates rates) {
 /// all_reduce over four hosts of 8 A100 with 8 × 200 Gb/s each (ml-engineering, network/benchmarks); smaller messages
 /// as the machine's file has them.
 static MachineRates withWideNetwork(MachineRates rates) {
-  std::vector<SizedValue> &points = rates.tiers.back().rates;
-  points = {points.front(), {16777216, 93.93e9}, {134217728, 88.23e9}, {1073741824, 94.15e9}};
+  MachineTier &tier = rates.tiers.back();
+  tier.rates = {tier.rates.front(), {16777216, 93.93e9}, {134217728, 88.23e9}, {1073741824, 94.15e9}};
+  tier.measuredRanks = 32;
   return rates;
 }
 
@@ -115,7 +116,7 @@ double hyc::accuracy::heldByMegatron(const PublishedRow &row) {
 }
 
 Predictor::Key Predictor::keyOf(const PublishedRow &row) {
-  return {row.shape, row.machine, row.precision, row.isMegatron2021, row.attentionShare, row.hasWideNetwork};
+  return {row.shape, row.machine, row.precision, row.keepsScores, row.attentionShare, row.hasWideNetwork};
 }
 
 CostModel *Predictor::costsOf(const PublishedRow &row) {
@@ -134,7 +135,7 @@ CostModel *Predictor::costsOf(const PublishedRow &row) {
   base.precision = row.precision == "fp8" ? "bf16" : row.precision;  // withCastsFused has the rest
   base.entry = "train";
   base.threads = 1;
-  auto read = [this, path, sequence = row.shape.sequence, writesOut = row.isMegatron2021](int64_t batch) {
+  auto read = [this, path, sequence = row.shape.sequence, writesOut = row.keepsScores](int64_t batch) {
     HuggingFaceOptions options;
     options.batch = std::max<int64_t>(1, batch);
     options.sequence = sequence;
@@ -165,16 +166,20 @@ std::optional<double> Predictor::predict(PublishedRow &row) {
     CostModel *others = costsOf(wide);
     model.layers.back() = others->costOfModel(row.layout)->layers.back();
   }
-  if (row.isMegatron2021) {
+  if (row.keepsScores) {
     addUnfusedKernels(row, ratesFor(keyOf(row)), model);
     if (!row.layout.sequenceParallel)  // each rank of tp sends a part to the next stage, and gathers within the host
       for (LayerCost &layer : model.layers) layer.crossing /= static_cast<double>(row.layout.tp);
   }
+  if (row.addsGradients) addGradientSums(ratesFor(keyOf(row)), model);
+  if (row.awaitsSums) awaitSums(row, ratesFor(keyOf(row)), model);
   if (row.tellsTrainMetrics) addTrainMetrics(row, ratesFor(keyOf(row)), model);
+  if (row.hidesTensorExchanges) hideTensorExchanges(ratesFor(keyOf(row)), model);
   std::vector<size_t> ends = costs->cut(model, row.layout);
   if (row.dividesEvenly) ends = cutEvenly(row, model).value_or(ends);
   if (ends.size() != static_cast<size_t>(row.layout.pp * row.layout.virtualStages)) return std::nullopt;
-  return costs->costOf(model, row.layout, ends).seconds;
+  double seconds = costs->costOf(model, row.layout, ends).seconds;
+  return row.broadcastsParameters ? seconds + addedByBroadcasts(row, ratesFor(keyOf(row)), model) : seconds;
 }
 
 double hyc::accuracy::predictByFormula(const PublishedRow &row, const MachineRates &rates) {

@@ -89,27 +89,22 @@ const std::map<std::string, Shape> &knownModels() {
   return models;
 }
 
-/// Megatron-LM of 2021: scores in memory, dropout, gradients summed after backward; what goes to the next stage is sent
-/// in parts.
+/// Megatron-LM before fused attention: scores in memory, dropout, gradients summed after backward; what goes to the
+/// next stage is sent in parts. By the configurations of its rows (config/validation, "use_checkpoint",
+/// "inter_node_bandwidth") every layer is computed again, and a host has 800 Gb/s.
 PublishedRow ofVTrain(const Row &row) {
   PublishedRow result;
   result.shape = gpt(whole(row, "hidden"), whole(row, "layers"), whole(row, "heads"), 51200, whole(row, "seq"), 0.1);
   result.machine = "a100-sxm-80";
-  result.isMegatron2021 = result.dividesEvenly = true;
+  result.keepsScores = result.addsGradients = result.dividesEvenly = true;
+  result.hasWideNetwork = true;
   result.layout = layoutOf(row, whole(row, "gbs"));
+  result.layout.recompute = "layer";
   result.seconds = number(row, "step_ms") / 1e3;
   std::string name = row.at("params_b").empty()
                          ? std::to_string(result.shape.hidden) + " × " + std::to_string(result.shape.layers) + " layers"
                          : row.at("params_b") + "B";
   result.group = name + " on " + row.at("gpus") + ", batch " + row.at("gbs");
-  return result;
-}
-
-/// Every layer is computed again: 39.1B on 512 takes the time that Narayanan et al. (2021) measured, who say so.
-PublishedRow ofVTrainMulti(const Row &row) {
-  PublishedRow result = ofVTrain(row);
-  result.layout.recompute = "layer";
-  result.hasWideNetwork = true;  // as theirs: 8 × 200 Gb/s
   return result;
 }
 
@@ -122,6 +117,8 @@ PublishedRow ofDgxc(const Row &row) {
     result.leftOut = "a proxy of fewer layers, whose loss layers are not told";
   if (model.find("FSDP+DP") != std::string::npos) result.leftOut = "ZeRO over a part of dp";
   bool isFsdp = model == "Llama3-70B FSDP";
+  // maxtext/configure.sh at the row's commit: from 64 hosts on the parameters are divided over 16 of them.
+  if (isFsdp && number(row, "gpus") >= 512) result.leftOut = "ZeRO over a part of dp";
   model = isFsdp ? "Llama3-70B" : model.rfind("Llama3.1-", 0) == 0 ? "Llama3-" + model.substr(9) : model;
   if (auto found = knownModels().find(model); found != knownModels().end())
     result.shape = found->second;
@@ -134,6 +131,7 @@ PublishedRow ofDgxc(const Row &row) {
   result.layout.virtualStages = std::max<int64_t>(1, whole(row, "vp"));
   result.layout.sequenceParallel = result.layout.tp > 1;
   result.dividesEvenly = true;
+  result.hidesTensorExchanges = !isFsdp;  // "ub_tp_comm_overlap" of their recipes
   result.layout.zero = isFsdp ? 3 : 1;
   result.layout.prefetch = isFsdp ? 1 : 0;
   result.recomputesWhatMustBe = true;
@@ -195,7 +193,7 @@ PublishedRow ofBridge(const Row &row) {
   layout.microBatch = whole(row, "MBS");
   layout.gradAccum = whole(row, "GBS") / layout.microBatch / std::max<int64_t>(1, layout.dp);
   layout.sequenceParallel = layout.tp > 1;
-  result.dividesEvenly = true;
+  result.dividesEvenly = result.hidesTensorExchanges = true;
   bool isFsdp = whole(row, "FSDP") > 0;
   layout.zero = isFsdp ? 3 : 1;
   layout.prefetch = isFsdp ? 1 : 0;
@@ -235,12 +233,15 @@ PublishedRow ofSingles(const Row &row) {
     result.machine = "a100-sxm-80";
   else
     result.leftOut = "no published rates of its machine (" + hardware + ")";
-  result.hasWideNetwork = hardware.find("8x200Gb") != std::string::npos;
-  result.isMegatron2021 = result.dividesEvenly = isMegatron;
-  if (model.rfind("InternLM", 0) == 0) result.attentionShare = kFirstFlashAttention;
+  result.hasWideNetwork = hardware.find("DGX") != std::string::npos;  // 8 × 200 Gb/s, by its data sheet
+  result.keepsScores = result.dividesEvenly = isMegatron;
+  bool isInternEvo = model.rfind("InternLM", 0) == 0;
+  if (isInternEvo) result.attentionShare = kFirstFlashAttention;
+  result.broadcastsParameters = isInternEvo;
   Layout &layout = result.layout = layoutOf(row, whole(row, "gbs"));
   layout.virtualStages = std::max<int64_t>(1, whole(row, "vpp"));
   layout.sequenceParallel = recompute.find("+sp") != std::string::npos;
+  result.addsGradients = result.awaitsSums = isMegatron && !layout.sequenceParallel;  // of 2021; those with it of 2022
   layout.recompute = recompute == "full" ? "layer" : recompute.rfind("selective", 0) == 0 ? "selective" : "none";
   layout.zero = zero.rfind("1", 0) == 0 ? 1 : zero == "FSDP" ? 3 : 0;
   layout.prefetch = layout.zero == 3;
@@ -293,7 +294,7 @@ std::string PublishedRow::describe() const {
 
 std::vector<PublishedRow> hyc::accuracy::readPublished(const std::string &folder) {
   static const Table tables[] = {
-      {"vtrain-multi", ofVTrainMulti},
+      {"vtrain-multi", ofVTrain},
       {"vtrain-single", ofVTrain},
       {"dgxc", ofDgxc},
       {"llm-foundry", ofFoundry},

@@ -28,9 +28,13 @@ struct PublishedRow {
   std::string precision = "bf16";
   /// Scores of attention in memory, as before fused kernels; a loss of several kernels; each rank of tp sends a part to
   /// the next stage, and gathers within the host.
-  bool isMegatron2021 = false;
-  bool tellsTrainMetrics = false;  ///< of every micro-batch, from its logits once more
-  bool dividesEvenly = false;      ///< as many blocks in each chunk of stages, whatever the embedding and the loss take
+  bool keepsScores = false;
+  bool addsGradients = false;         ///< in kernels of their own
+  bool awaitsSums = false;            ///< over tp, where they are made
+  bool tellsTrainMetrics = false;     ///< of every micro-batch, from its logits once more
+  bool hidesTensorExchanges = false;  ///< those of tp go on in parts beside the products before and after them
+  bool broadcastsParameters = false;  ///< after the update, from each rank that has a part, one after the other
+  bool dividesEvenly = false;  ///< as many blocks in each chunk of stages, whatever the embedding and the loss take
   /// Of the products' rate, what their attention reached, where it is not what the machine's file says; 0: as there.
   double attentionShare = 0;
   bool hasWideNetwork = false;  ///< 1,600 Gb/s between hosts, which is not what its machine's file has

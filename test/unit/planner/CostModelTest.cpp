@@ -137,6 +137,36 @@ TEST_F(CostModelTest, ExchangesThatSlowKernelsDown) {
 }
 
 /// A kernel for each parameter takes no less for a part of it where launching decides.
+/// Rings through four hosts whose rates are those of two.
+TEST_F(CostModelTest, HopsOfRingsThroughMoreRanksThanWereMeasured) {
+  rates.tiers[0].hopLatency = 2e-5;
+  rates.tiers[1].hopLatency = 1e-4;
+  rates.tiers[1].measuredRanks = 8;
+  costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  ASSERT_TRUE(costs);
+  for (int64_t stage : {0, 1, 3}) {
+    SCOPED_TRACE(stage);
+    Layout layout;
+    layout.dp = 16;
+    layout.zero = stage;
+    layout.prefetch = stage == 3;
+    hold(layout, 0.06, 0.1);
+  }
+}
+
+TEST_F(CostModelTest, GradientsThatAreRoundedForTheirSum) {
+  Layout layout;
+  layout.dp = 8;
+  const ModelCost *model = costs->costOfModel(layout);
+  double whole = costs->costOf(*model, layout, costs->cut(*model, layout)).seconds;
+  base.communicationType = "bf16";
+  costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  ASSERT_TRUE(costs);
+  model = costs->costOfModel(layout);
+  EXPECT_LT(costs->costOf(*model, layout, costs->cut(*model, layout)).seconds, 0.8 * whole);
+  hold(layout, 0.06, 0.1);
+}
+
 TEST_F(CostModelTest, LaunchesOfUpdatesAreNotDivided) {
   rates.launch = 1e-4;
   costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);

@@ -56,6 +56,18 @@ TEST_F(MachineFile, TellsWhatEachKindOfExchangeReaches) {
   EXPECT_EQ(rates.tiers[0].ratesOf(Traffic::Transfer)[0].value, 2e9);
 }
 
+TEST_F(MachineFile, TellsHowManyRanksItsRatesAreOf) {
+  MachineRates rates = read("hops.json", R"({"tiers": [
+      {"name": "host", "ranks": 8, "latency": 1e-6, "rates": [{"bytes": 1024, "rate": 8e9}]},
+      {"name": "cluster", "ranks": 1024, "latency": 1e-5, "hop_latency": 5e-6, "measured_ranks": 16,
+       "rates": [{"bytes": 1024, "rate": 2e9}]}]})");
+  ASSERT_EQ(rates.tiers.size(), 2u);
+  EXPECT_EQ(rates.tiers[0].measuredRanks, 8) << "where it does not say: all of the tier";
+  EXPECT_EQ(rates.tiers[0].hopLatency, 0);
+  EXPECT_EQ(rates.tiers[1].measuredRanks, 16);
+  EXPECT_EQ(rates.tiers[1].hopLatency, 5e-6);
+}
+
 TEST(Machine, ThatNoFileDescribesHasNoName) { EXPECT_EQ(defaultRates(4).name, ""); }
 
 } // namespace

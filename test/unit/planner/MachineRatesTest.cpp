@@ -45,6 +45,26 @@ TEST(MachineRates, EachKindOfExchangeHasItsRateWhereTheTierTellsOne) {
   EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{4, 1}}}, 1000, 1000, Traffic::AllReduce), 5);
 }
 
+// Eight ranks of two hosts pass two links between hosts and six inside; 32 ranks of eight, eight and 24.
+TEST(MachineRates, ARingThroughMoreRanksThanWereMeasuredTakesItsHopsLonger) {
+  MachineRates rates = hosts();
+  rates.tiers[0].hopLatency = 0.1;
+  rates.tiers[1].hopLatency = 1;
+  RankGroup eight{{{8, 1}}}, many{{{32, 1}}};
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1000, 1000, Traffic::AllGather), 25) << "nothing tells of how many";
+  rates.tiers[1].measuredRanks = 8;
+  double longer = (8 + 24 * 0.1) - (2 + 6 * 0.1);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(eight, 1000, 1000, Traffic::AllGather), 25);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1000, 1000, Traffic::AllGather), 25 + longer);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1000, 1000, Traffic::ReduceScatter), 25 + longer);
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1, 1, Traffic::AllGather), 2 + longer) << "small ones, too";
+  // A sum takes two trees, which grow by two levels: up and down.
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1000, 1000, Traffic::AllReduce), 25 + 2 * 2 * 1);
+  // One rank a host: a quarter of the links, and every hop between hosts.
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{16, 4}}}, 1000, 1000, Traffic::AllGather), 100 + 16 - (2 + 6 * 0.1));
+  EXPECT_DOUBLE_EQ(rates.transferSeconds(4, 1000), 100) << "from one rank to another there is one hop";
+}
+
 TEST(MachineRates, OneRankExchangesNothing) { EXPECT_EQ(hosts().exchangeSeconds({{{1, 1}}}, 1000, 1000), 0); }
 
 TEST(MachineRates, WithoutTiersOneLinkServesAllGroups) {

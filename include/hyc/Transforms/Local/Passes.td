@@ -135,6 +135,34 @@ def PrefetchParameters : Pass<"hyc-prefetch-parameters", "::mlir::ModuleOp"> {
   let dependentDialects = ["::hyc::dist::DistDialect"];
 }
 
+def AdvanceGathers : Pass<"hyc-advance-gathers", "::mlir::ModuleOp"> {
+  let summary = "starts gathers of activations in front of the product before their use";
+  let description = [{
+    What forward has saved as shards is joined again where backward needs it. Its shards have been there all the time, so the gather
+    starts `gathers_ahead` (a policy) products earlier in the same function, and goes on while they compute. What they give is
+    exchanged, in turn, while the use of the gather does.
+
+    ```mlir
+    // before
+    %dx = hyc.einsum "abd,cd->abc" %dy, %w …
+    %p1 = dist.reduce_scatter_start %dx …
+    %p2 = dist.all_gather_start %x …               // saved
+    %x1 = dist.wait %p2
+    %dw = hyc.einsum "abc,abd->cd" %x1, %dy …
+    %s = dist.wait %p1
+    // after, gathers_ahead = 1
+    %p2 = dist.all_gather_start %x …
+    %dx = hyc.einsum "abd,cd->abc" %dy, %w …
+    %p1 = dist.reduce_scatter_start %dx …
+    %x1 = dist.wait %p2
+    %dw = hyc.einsum "abc,abd->cd" %x1, %dy …
+    %s = dist.wait %p1
+    ```
+    Gathers of flat parameters are left to `hyc-prefetch-parameters`.
+  }];
+  let statistics = [Statistic<"advanced", "advanced", "gathers started earlier">];
+}
+
 def DelayWaits : Pass<"hyc-delay-waits", "::mlir::ModuleOp"> {
   let summary = "awaits reductions of gradients after the computation that follows them";
   let description = [{
