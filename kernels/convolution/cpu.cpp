@@ -6,6 +6,7 @@
 
 #include "kernels/convolution/direct.h"
 #include "kernels/convolution/gathered.h"
+#include "kernels/convolution/gathered_weights.h"
 #include "kernels/convolution/lines.h"
 #include "kernels/convolution/op.h"
 #include "kernels/gemm/op.h"
@@ -322,6 +323,19 @@ void spreadPlaces(const ConvolutionDesc &d, const float *y, const float *w, floa
   }
 }
 
+// w += … of all samples, or what they give.
+void gatheredWeights(const ConvolutionDesc &d, const float *x, const float *y, float *w, bool accumulates,
+                     float *scratch) {
+  GatheredWeights weights(d, scratch);
+  for (int64_t group = 0; group < d.groups; ++group) {
+    float *const own = w + partOf(d, 0, group).w;
+    if (accumulates) weights.begin(own);
+    for (int64_t n = 0; n < d.batch; ++n)
+      weights.add(x + partOf(d, n, group).x, y + partOf(d, n, group).y, n == 0 && !accumulates);
+    weights.end(own);
+  }
+}
+
 }  // namespace
 
 void convolution(const ConvolutionDesc &d, const float *x, const float *w, float *y, float *columns,
@@ -378,6 +392,8 @@ void convolutionWeight(const ConvolutionDesc &d, const float *x, const float *y,
   if (d.batch == 0 && !accumulates)
     for (int64_t i = 0; i < d.outputs * inputs; ++i) w[i] = 0;
   if (d.isDirect()) return directWeights(d, x, y, w, accumulates, gemmWorkspace);
+  if (d.batch > 0 && GatheredWeights::isDense(d) && GatheredWeights::floats(d) <= convolutionColumns(d))
+    return gatheredWeights(d, x, y, w, accumulates, columns);
   GemmDesc product;
   product.m = d.groupOutputs(), product.lda = places;
   product.transB = true, product.ldc = inputs;

@@ -205,6 +205,25 @@ TEST_P(Convolution, ShardsHaveTheBitsOfTheWhole) {
   EXPECT_TRUE(sameBits(part, Floats(whole.begin(), whole.begin() + one.outputs * d.places())));
 }
 
+// Sample by sample, and of some of the outputs, weights have the bits that they have of all at once.
+TEST_P(Convolution, WeightsOfPartsHaveTheBitsOfTheWhole) {
+  Floats whole = notANumber(ws), scratch = columns();
+  convolutionWeight(d, x.data(), y.data(), whole.data(), scratch.data(), WriteMode::kOverwrite);
+  ConvolutionDesc one = d;
+  one.batch = 1;
+  Floats bySample = notANumber(ws);
+  for (int64_t n = 0; n < d.batch; ++n)
+    convolutionWeight(one, x.data() + n * d.channels * d.sizes(), y.data() + n * d.outputs * d.places(),
+                      bySample.data(), scratch.data(), n > 0 ? WriteMode::kAccumulate : WriteMode::kOverwrite);
+  EXPECT_TRUE(sameBits(whole, bySample));
+  if (d.groups > 1) return;
+  convolutionWeight(one, x.data(), y.data(), whole.data(), scratch.data(), WriteMode::kOverwrite);
+  one.outputs = (d.outputs + 1) / 2;
+  Floats part = notANumber(one.outputs * d.channels * d.kernels());
+  convolutionWeight(one, x.data(), y.data(), part.data(), scratch.data(), WriteMode::kOverwrite);
+  EXPECT_TRUE(sameBits(part, Floats(whole.begin(), whole.begin() + static_cast<int64_t>(part.size()))));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, Convolution, testing::ValuesIn(kConvolutions),
                          [](const testing::TestParamInfo<ConvolutionCase> &info) { return info.param.name; });
 
