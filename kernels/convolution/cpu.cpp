@@ -1,7 +1,7 @@
 // Convolutions on CPUs. Of one group and one sample at a time, or several of few places each, patches become the
 // columns of a matrix [channels · kernel, samples · places], as many at a time as the caches keep, and the product with
-// the weights runs on the whole team.
-// Groups of few channels: direct.h.
+// the weights runs on the whole team. Of planes that are not small they are read where they lie instead: gathered.h,
+// gathered_weights.h. Groups of few channels: direct.h.
 #include <omp.h>
 
 #include "kernels/convolution/direct.h"
