@@ -8,6 +8,7 @@
 
 #include "kernels/convolution/direct.h"
 #include "kernels/gemm/panels.h"
+#include "kernels/isa/lanes.h"
 #include "kernels/parallel/team.h"
 
 namespace hyc::kernels::HYC_ISA {
@@ -81,7 +82,7 @@ class GatheredProduct {
     if constexpr (kRows > 2)
       if (tileRows_ < kRows) return multiplyOf<kRows - 2>(x, y);
     const int64_t places = planes_.shape().reached();
-    runTeam(true, [&] {
+    runTeam(d_.groupOutputs() * depth_ * places >= kParallelElements, [&] {
 #pragma omp for schedule(static)
       for (int64_t c = 0; c < d_.groupChannels(); ++c) planes_.takeChannel(x, c);
 #pragma omp for schedule(static)

@@ -8,6 +8,7 @@
 
 #include "kernels/convolution/direct.h"
 #include "kernels/gemm/panels.h"
+#include "kernels/isa/lanes.h"
 #include "kernels/isa/transpose.h"
 #include "kernels/parallel/team.h"
 
@@ -84,7 +85,7 @@ class GatheredWeights {
     if constexpr (kRows > 2)
       if (at_.tileRows < kRows) return addOf<kRows - 2>(x, y, isFirst);
     const int64_t pairs = ceilDiv(at_.vectors, kPanelVectors);
-    runTeam(true, [&] {
+    runTeam(at_.sumFloats() * d_.places() >= kParallelElements, [&] {
 #pragma omp for schedule(static)
       for (int64_t block = 0; block < blocks(); ++block) takeChannels(x, block * kLanes);
 #pragma omp for schedule(static)
