@@ -14,17 +14,19 @@ llvm::DenseSet<mlir::Value> combinedValues(mlir::Block &body);
 
 /// The loops of a kernel that combines: all of `outer`, in each all of `steps`, in each `inner`.
 ///
-/// Where the last dimension is reduced it is `inner`, and its elements go to lanes (kernels/reduce/op.h: rows). Else
-/// `inner` is the last kept dimension, every column of which is combined by itself (columns); so it is too where the
-/// last dimension is shorter than the lanes are many, since most of them would have nothing to add. Dimensions of size
-/// 1 do not count.
+/// Where the last dimension is reduced it is `inner`, and its elements go to lanes (kernels/reduce/op.h: rows). Where
+/// it is shorter than the lanes are many, as a line of a small image, the reduced ones right before it are counted
+/// through with it, as many as make it long enough. Else `inner` is the last kept dimension, every column of which is
+/// combined by itself (columns); so it is too where no such row is long enough, since most lanes would have nothing to
+/// add. Dimensions of size 1 do not count.
 struct ReductionLoops {
   llvm::SmallVector<unsigned> outer; ///< kept dimensions, but `inner`
   llvm::SmallVector<unsigned> steps; ///< reduced dimensions, but `inner`
-  unsigned inner = 0;
+  llvm::SmallVector<unsigned> inner; ///< several only of rows
   bool isRows = false;
   int64_t outerCount = 1, stepCount = 1, innerCount = 1; ///< how many indices
 };
+ReductionLoops reductionLoops(llvm::ArrayRef<int64_t> space, llvm::ArrayRef<int64_t> reduced);
 ReductionLoops reductionLoops(KernelOp kernel);
 
 /// The space with size 1 where it is reduced: that of what comes from combinations.

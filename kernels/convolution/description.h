@@ -36,6 +36,7 @@ int64_t productWorkspace(const Call &c, int64_t threads) {
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = convolutionSamples(d) * d.places(), product.k = inputs;
   if (kGives == Gives::kX) product.m = inputs, product.k = d.groupOutputs();
+  if (kGives == Gives::kX && d.isTurned()) product.m = d.groupChannels(), product.k = d.groupOutputs() * d.kernels();
   if (kGives == Gives::kW) product.n = inputs, product.k = d.places();
   return static_cast<int64_t>(gemmWorkspaceBytes(product, static_cast<int>(threads)));
 }

@@ -135,6 +135,13 @@ class DirectPlanes {
     }
   }
 
+  // For sums over all channels at once: one channel of x into its planes, and where these, and in them each element of
+  // the kernel finds its operand.
+  void takeChannel(const float *x, int64_t c) const { splitInput(x + c * d_.sizes(), channel(c)); }
+  const float *planes() const { return planes_; }
+  int64_t offset(int64_t c, int64_t k) const { return c * plane_.phases() * plane_.room() + offsets_[k]; }
+  const DirectPlane &shape() const { return plane_; }
+
  private:
   float *channel(int64_t c) const { return planes_ + c * plane_.phases() * plane_.room(); }
   float *output(int64_t o) const { return planes_ + o * plane_.room() + plane_.lead(); }

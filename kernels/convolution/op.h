@@ -13,6 +13,9 @@
 
 namespace hyc::kernels {
 
+// Places of a product that are worth going over its other operand anew.
+constexpr int64_t kFewestPlaces = 512;
+
 // x: [batch, channels, size…]; w: [outputs, channels / groups, kernel…]; y: [batch, outputs, positions…]. Fewer than
 // three spatial dimensions: the first ones have size 1.
 struct ConvolutionDesc {
@@ -26,6 +29,10 @@ struct ConvolutionDesc {
   constexpr int64_t groupChannels() const { return channels / groups; }
   constexpr int64_t groupOutputs() const { return outputs / groups; }
   constexpr bool isDirect() const { return groups > 1 && groupChannels() * groupOutputs() < 64; }
+  // Whether x is made of y as y is of x, with the weights turned: of large planes, since turning goes over all weights.
+  constexpr bool isTurned() const {
+    return !isDirect() && stride[0] * stride[1] * stride[2] == 1 && places() >= kFewestPlaces;
+  }
 };
 
 // Where one sample's tensors of one group begin.
@@ -55,11 +62,14 @@ constexpr int64_t convolutionSamples(const ConvolutionDesc &d) {
   return enough < d.batch ? enough : d.batch > 0 ? d.batch : 1;
 }
 
-// Floats of `columns`, which the functions below need: patches, and of several samples the same of y.
+// Floats of `columns`, which the functions below need: patches, and of several samples the same of y; or turned weights
+// and patches of y, of a part of the places.
 constexpr int64_t convolutionColumns(const ConvolutionDesc &d) {
   if (d.isDirect()) return 0;
   const int64_t samples = convolutionSamples(d);
-  return samples * (convolutionPatches(d) + (samples > 1 ? d.groupOutputs() * d.places() : 0));
+  const int64_t all = samples * (convolutionPatches(d) + (samples > 1 ? d.groupOutputs() * d.places() : 0));
+  const int64_t turned = d.groupOutputs() * d.kernels() * (d.groupChannels() + kFewestPlaces);
+  return d.places() >= kFewestPlaces && turned > all ? turned : all;
 }
 
 // Direct loops work on planes (direct.h): of x, its padding included and split by the stride into phases, or of y. A

@@ -6,6 +6,7 @@
 #include "kernels/gemm/epilogue.h"
 #include "kernels/gemm/few_rows.h"
 #include "kernels/gemm/pack.h"
+#include "kernels/gemm/panels.h"
 #include "kernels/isa/dispatch.h"
 #include "kernels/isa/micro_kernel.h"
 #include "kernels/parallel/team.h"
@@ -13,31 +14,24 @@
 namespace hyc::kernels {
 namespace HYC_ISA {
 
-// 12 (or 28) sums, 2 of B and the element of A fill the 16 (or 32) vector registers.
-constexpr int kPanelRows = HYC_ISA_ID == 2 ? 14 : 6;
-constexpr int kPanelVectors = 2;
-constexpr int kPanelColumns = kPanelVectors * kLanes;
 constexpr int kLineFloats = 16;  // of a cache line
-static_assert(kPanelColumns <= kGemmPanelPadding && kGemmColumnBlock % kPanelColumns == 0);
-static_assert(kGemmRowBlock % kPanelRows == 0);
 
 constexpr int64_t kThreadFloats = kGemmThreadWorkspaceBytes / sizeof(float);
 
 static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // One tile of C, rows × columns of it inside the matrix.
-template <typename Before = Nothing>
+template <int kRows, typename Before>
 HYC_INLINE void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns,
-                            Before before = {}) {
+                            Before before) {
   // C's lines arrive while the sums are made.
   for (int64_t i = 0; i < rows; ++i)
     for (int j = 0; j < kPanelColumns; j += kLineFloats) __builtin_prefetch(x.c + i * x.cRow + j, 1);
-  Vector sum[kPanelRows][kPanelVectors];
-  multiplyBlock<kPanelRows, kPanelVectors>(sum, k, x, before);
-  if (rows < kPanelRows || columns < kPanelColumns) {
-    float spill[kPanelRows * kPanelColumns];
-    for (int i = 0; i < kPanelRows; ++i)
+  Vector sum[kRows][kPanelVectors];
+  multiplyBlock<kRows, kPanelVectors>(sum, k, x, before);
+  if (rows < kRows || columns < kPanelColumns) {
+    float spill[kRows * kPanelColumns];
+    for (int i = 0; i < kRows; ++i)
       for (int j = 0; j < kPanelVectors; ++j) store(spill + i * kPanelColumns + j * kLanes, sum[i][j]);
     for (int64_t i = 0; i < rows; ++i) finishRow(spill + i * kPanelColumns, e, columns, x.c + i * x.cRow);
     return;
@@ -47,7 +41,7 @@ HYC_INLINE void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e
   for (int j = 0; j < kPanelVectors; ++j) {
     const Vector bias = e.bias ? load(e.bias + j * kLanes) : Vector{};
 #pragma GCC unroll 16
-    for (int i = 0; i < kPanelRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
       float *c = x.c + i * x.cRow + j * kLanes;
       Vector value = alpha * sum[i][j];
       if (e.bias) value = value + bias;
@@ -56,17 +50,14 @@ HYC_INLINE void computeTile(int64_t k, const MicroOperands &x, const Epilogue &e
   }
 }
 
-// The packed form of one column block of op(B), columns n0 … n0 + columns, over a few runs of k: for each run all its
-// panels. `rowFloats` is the number of floats that one step of k takes.
-struct PackedB {
-  float *base;
-  int64_t k0, n0, columns, rowFloats;
-
-  float *panel(int64_t run, int64_t steps, int64_t panel) const {
-    return base + (run - k0) * rowFloats + panel * kPanelColumns * steps;
-  }
-  int64_t panels() const { return ceilDiv(columns, kPanelColumns); }
-};
+// By a block of no more rows than it needs.
+template <int kRows = kPanelRows, typename Before = Nothing>
+static void computeTileOf(int64_t k, const MicroOperands &x, const Epilogue &e, int64_t rows, int64_t columns,
+                          Before before = {}) {
+  if constexpr (kRows > 2)
+    if (rows <= kRows - 2) return computeTileOf<kRows - 2>(k, x, e, rows, columns, before);
+  computeTile<kRows>(k, x, e, rows, columns, before);
+}
 
 // A weight packed whole is the packed form of one column block after the other, each over all of k.
 static PackedB packedBlock(const GemmDesc &d, const float *packed, int64_t k0, int64_t n0, int64_t columns) {
@@ -105,9 +96,9 @@ class ComingPanel {
 };
 
 static void packRowsOfA(const GemmDesc &d, const float *a, int64_t run, int64_t row, int64_t rows, float *dst) {
-  const int64_t lda = d.rowStrideA(), steps = min(kGemmRun, d.k - run);
-  for (int64_t i = 0; i < rows; i += kPanelRows, dst += kPanelRows * steps) {
-    const int64_t lanes = min(kPanelRows, rows - i);
+  const int64_t lda = d.rowStrideA(), steps = min(kGemmRun, d.k - run), tileRows = rowsOfTile(rows);
+  for (int64_t i = 0; i < rows; i += tileRows, dst += kPanelRows * steps) {
+    const int64_t lanes = min(tileRows, rows - i);
     if (d.transA)
       packContiguousLanes<kPanelRows>(a + run * lda + row + i, lda, lanes, steps, dst);
     else
@@ -121,29 +112,25 @@ struct TileRange {
 
 static void computeTiles(const GemmDesc &d, int64_t run, const TileRange &r, const float *packedA,
                          const PackedB &packedB, const float *bias, float *c) {
-  const int64_t ldc = d.rowStrideC(), steps = min(kGemmRun, d.k - run);
+  const int64_t ldc = d.rowStrideC(), steps = min(kGemmRun, d.k - run), tileRows = rowsOfTile(r.rows);
   int64_t asking = 1;  // so many tiles of a panel ask for the next one
-  while (2 * asking * kPanelRows <= r.rows) asking *= 2;
+  while (2 * asking * tileRows <= r.rows) asking *= 2;
   for (int64_t panel = r.firstPanel; panel < r.lastPanel; ++panel) {
     const int64_t column = packedB.n0 + panel * kPanelColumns;
     const int64_t columns = min(kPanelColumns, packedB.n0 + packedB.columns - column);
     const bool isOneComing = panel + 1 < r.lastPanel && steps == kGemmRun;
     const Epilogue epilogue = {static_cast<float>(d.alpha), d.hasBias && run == 0 ? bias + column : nullptr,
                                d.beta != 0 || run > 0};
-    for (int64_t i = 0, tile = 0; i < r.rows; i += kPanelRows, ++tile) {
-      const MicroOperands operands = {packedA + i * steps,
-                                      1,
-                                      kPanelRows,
-                                      packedB.panel(run, steps, panel),
-                                      kPanelColumns,
-                                      c + (r.row + i) * ldc + column,
-                                      ldc};
-      const int64_t rows = min(kPanelRows, r.rows - i);
+    for (int64_t i = 0, tile = 0; i < r.rows; i += tileRows, ++tile) {
+      const MicroOperands operands = {
+          packedA + tile * kPanelRows * steps, 1,  kPanelRows, packedB.panel(run, steps, panel), kPanelColumns,
+          c + (r.row + i) * ldc + column,      ldc};
+      const int64_t rows = min(tileRows, r.rows - i);
       if (isOneComing && tile < asking)
-        computeTile(steps, operands, epilogue, rows, columns,
-                    ComingPanel(packedB.panel(run, steps, panel + 1), tile, asking));
+        computeTileOf(steps, operands, epilogue, rows, columns,
+                      ComingPanel(packedB.panel(run, steps, panel + 1), tile, asking));
       else
-        computeTile(steps, operands, epilogue, rows, columns);
+        computeTileOf(steps, operands, epilogue, rows, columns);
     }
   }
 }

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace hyc;
 
 bool hyc::isFree(Operation *op) {
-  return isa<ReadOp, ConstantOp, IotaOp, RotaryTableOp, ReshapeOp, DequantizeOp, dist::ShardOffsetOp>(op);
+  return isa<ReadOp, ConstantOp, IotaOp, RotaryTableOp, ReshapeOp, BroadcastOp, DequantizeOp, dist::ShardOffsetOp>(op);
 }
 
 /// Whether an op changes nothing that is there before it: it has no effects, or makes room for its own result.

@@ -1,5 +1,5 @@
 // A value that backward needs on its own stage is saved; what the next stage needs crosses as a channel; a value that skips
-// a stage hops through it; reads are repeated where they are used.
+// a stage hops through it; reads and broadcasts are repeated where they are used, and what was broadcast is saved.
 // RUN: hyc-opt %s --hyc-cut-stages | FileCheck %s
 
 dist.mesh @mesh axes ["dp", "tp"] sizes [1, 1] stages 3 batch <{dp}> tensor <{tp}>

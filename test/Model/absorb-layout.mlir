@@ -106,3 +106,29 @@ hyc.func @repeated_weight(%x: tensor<4x2x8xf32>, %w: tensor<16x8xf32>) -> (tenso
   %4 = hyc.einsum "abc,adc->bd" %x, %3 : (tensor<4x2x8xf32>, tensor<4x16x8xf32>) -> tensor<2x16xf32>
   hyc.return %2, %4 : tensor<2x4x16xf32>, tensor<2x16xf32>
 }
+
+// -----
+
+// Zeros around what a convolution reads are its padding, at either end, under others that are there; other numbers, and
+// zeros beside the channels, are not.
+// CHECK-LABEL: @padding
+// CHECK-SAME: (%[[X:.*]]: tensor<2x3x5x6xf32>
+// CHECK: hyc.convolution %[[X]], %{{.*}} strides [2, 1] dilations [1, 1] pads [1, 3] [2, 0]
+// CHECK: %[[ONES:.*]] = hyc.concat
+// CHECK: %[[CHANNELS:.*]] = hyc.concat
+// CHECK: hyc.convolution %[[CHANNELS]], %{{.*}} pads [0, 0] [0, 0]
+hyc.func @padding(%x: tensor<2x3x5x6xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<4x4x3x3xf32>) -> (tensor<2x4x3x7xf32>, tensor<2x4x4x4xf32>) {
+  %c0 = hyc.constant dense<0.0> : tensor<2x3x2x6xf32>
+  %c1 = hyc.constant dense<0.0> : tensor<2x3x7x3xf32>
+  %0 = hyc.concat %x, %c0 dim 2 {id = "a.concat"} : (tensor<2x3x5x6xf32>, tensor<2x3x2x6xf32>) -> tensor<2x3x7x6xf32>
+  %1 = hyc.concat %c1, %0 dim 3 {id = "a.concat.2"} : (tensor<2x3x7x3xf32>, tensor<2x3x7x6xf32>) -> tensor<2x3x7x9xf32>
+  %y = hyc.convolution %1, %w strides [2, 1] dilations [1, 1] pads [1, 0] [0, 0] {id = "a"}
+      : (tensor<2x3x7x9xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x3x7xf32>
+  %c2 = hyc.constant dense<1.0> : tensor<2x3x1x6xf32>
+  %c3 = hyc.constant dense<0.0> : tensor<2x1x6x6xf32>
+  %2 = hyc.concat %x, %c2 dim 2 {id = "b.concat"} : (tensor<2x3x5x6xf32>, tensor<2x3x1x6xf32>) -> tensor<2x3x6x6xf32>
+  %3 = hyc.concat %2, %c3 dim 1 {id = "b.concat.2"} : (tensor<2x3x6x6xf32>, tensor<2x1x6x6xf32>) -> tensor<2x4x6x6xf32>
+  %z = hyc.convolution %3, %v strides [1, 1] dilations [1, 1] pads [0, 0] [0, 0] {id = "b"}
+      : (tensor<2x4x6x6xf32>, tensor<4x4x3x3xf32>) -> tensor<2x4x4x4xf32>
+  hyc.return %y, %z : tensor<2x4x3x7xf32>, tensor<2x4x4x4xf32>
+}

@@ -16,8 +16,9 @@ hyc.func @microbatch(%x: tensor<2x8xf32> {hyc.input = "x"}) {
   %w = hyc.read @w : tensor<8x8xf32>
   %b = hyc.read @b : tensor<8xf32>
   // Of parameters alone, but no read: computed again.
-  // CHECK: hyc.broadcast {{.*}}#dist.lifetime<recompute>
-  %r = hyc.broadcast %b [1] {id = "r"} : (tensor<8xf32>) -> tensor<2x8xf32>
+  // CHECK: hyc.exp {{.*}}#dist.lifetime<recompute>
+  %e = hyc.exp %b {id = "e"} : tensor<8xf32>
+  %r = hyc.broadcast %e [1] {id = "r"} : (tensor<8xf32>) -> tensor<2x8xf32>
   // CHECK: hyc.einsum {{.*}}dist.lifetime = #dist.lifetime<recompute>{{.*}}id = "l0.h"
   %h0 = hyc.einsum "bk,kn->bn" %x, %w {id = "l0.h"} : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
   // CHECK-NEXT: hyc.gelu {{.*}}dist.lifetime = #dist.lifetime<recompute>{{.*}}id = "l0.a"

@@ -70,6 +70,19 @@ hyc.func @masks_never_reach_memory(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   hyc.return %y : tensor<4x4xf32>
 }
 
+// What is kept of them for backward comes from the same pass.
+// CHECK-LABEL: hyc.func @comparisons_that_are_kept_are_given_beside_what_is_chosen
+// CHECK-NEXT: %[[C:.*]]:2 = rank.cluster %arg0
+// CHECK-SAME: -> (tensor<4x4xi1>, tensor<4x4xf32>)
+// CHECK-NOT: rank.cluster
+// CHECK: hyc.return %[[C]]#1, %[[C]]#0
+hyc.func @comparisons_that_are_kept_are_given_beside_what_is_chosen(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xi1>) {
+  %z = hyc.constant dense<0.0> : tensor<4x4xf32>
+  %m = hyc.compare le %x, %z : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xi1>
+  %y = hyc.select %m, %z, %x : (tensor<4x4xi1>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  hyc.return %y, %m : tensor<4x4xf32>, tensor<4x4xi1>
+}
+
 // A reduction takes in what it combines. Others need it too, so the cluster gives both, where the first of them stands.
 // CHECK-LABEL: hyc.func @what_a_reduction_combines_may_be_a_result_too
 // CHECK-NEXT: %[[C:.*]]:2 = rank.cluster %arg0, %arg1 space [4, 8] reduced [0] dims [array<i64: 0, 1>, array<i64: 0, 1>] attributes {id = "act.grad"}

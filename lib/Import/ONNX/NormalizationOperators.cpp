@@ -17,16 +17,16 @@ llvm::SmallVector<int64_t> range(int64_t first, int64_t last) {
 
 struct Moments {
   Binding mean, variance; // biased; reduced dimensions have size 1
+  Binding centred;        // x less its mean
 };
 
 Moments momentsOf(Expansion &e, const Binding &x, ArrayRef<int64_t> axes) {
   Binding mean = e.reduce("ReduceMean", x, axes, true), centred = e.sub(x, mean);
-  return {mean, e.reduce("ReduceMean", e.mul(centred, centred), axes, true)};
+  return {mean, e.reduce("ReduceMean", e.mul(centred, centred), axes, true), centred};
 }
 
-Binding normalized(Expansion &e, const Binding &x, const Moments &moments, double epsilon) {
-  Binding deviation = e("Sqrt", {e.add(moments.variance, e.number(moments.variance, epsilon))});
-  return e.div(e.sub(x, moments.mean), deviation);
+Binding deviation(Expansion &e, const Moments &moments, double epsilon) {
+  return e("Sqrt", {e.add(moments.variance, e.number(moments.variance, epsilon))});
 }
 
 /// A vector over the channels (dimension 1) of a tensor.
@@ -62,7 +62,7 @@ LogicalResult importBatchNormalization(NodeImport &node) {
   bool trains = mode == ModelMode::AsExported ? node.getInt("training_mode", 0) != 0 : mode == ModelMode::Train;
   if (node.opset() < 14 && node.outputCount() > 1)
     return node.error() << "gives running statistics as before operator set 14; export the model again";
-  Moments moments{alongChannels(e, node.input(3), x), alongChannels(e, node.input(4), x)};
+  Moments moments;
   std::vector<Binding> results(1);
   if (trains) {
     llvm::SmallVector<int64_t> axes{0};
@@ -78,11 +78,15 @@ LogicalResult importBatchNormalization(NodeImport &node) {
     results.push_back(takeIntoAverage(node, e, 3, own.mean, momentum));
     results.push_back(takeIntoAverage(node, e, 4, variance, momentum));
     moments = own;
-  } else if (node.outputCount() > 1) {
-    results.insert(results.end(), {node.input(3), node.input(4)});
+  } else {
+    moments = {alongChannels(e, node.input(3), x), alongChannels(e, node.input(4), x), {}};
+    moments.centred = e.sub(x, moments.mean);
+    if (node.outputCount() > 1)
+      results.insert(results.end(), {node.input(3), node.input(4)});
   }
-  Binding scaled = e.mul(normalized(e, x, moments, epsilon), alongChannels(e, node.input(1), x));
-  results[0] = e.add(scaled, alongChannels(e, node.input(2), x));
+  // One factor a channel: the whole tensor is multiplied once, and its gradient reads one tensor that is kept.
+  Binding factor = e.div(alongChannels(e, node.input(1), x), deviation(e, moments, epsilon));
+  results[0] = e.add(e.mul(moments.centred, factor), alongChannels(e, node.input(2), x));
   return e.finish(results);
 }
 
@@ -105,7 +109,8 @@ Binding groupsNormalized(NodeImport &node, Expansion &e, int64_t groups, Binding
     llvm::SmallVector<int64_t> apart{shape[0], groups, channels};
     llvm::append_range(apart, shape.drop_front(2));
     Binding grouped = e.reshape(x, apart);
-    Binding normal = normalized(e, grouped, momentsOf(e, grouped, range(2, apart.size())), epsilon);
+    Moments moments = momentsOf(e, grouped, range(2, apart.size()));
+    Binding normal = e.div(moments.centred, deviation(e, moments, epsilon));
     return e.add(e.mul(e.reshape(normal, shape), scale), bias);
   }
   int64_t positions = x.type.getNumElements() / (shape[0] * shape[1]);

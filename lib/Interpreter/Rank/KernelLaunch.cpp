@@ -151,16 +151,17 @@ template <typename Combine> static void combineInto(rank::KernelOp kernel, const
   std::vector<int64_t> outer = offsetsOf(loops.outer, kernel.getSpace(), strides);
   std::vector<int64_t> results = offsetsOf(loops.outer, kernel.getSpace(), keptStrides);
   std::vector<int64_t> steps = offsetsOf(loops.steps, kernel.getSpace(), strides);
-  int64_t inner = strides[loops.inner], stepCount = static_cast<int64_t>(steps.size());
+  std::vector<int64_t> inner = offsetsOf(loops.inner, kernel.getSpace(), strides);
+  int64_t stepCount = static_cast<int64_t>(steps.size());
   for (size_t o = 0; o < outer.size(); ++o) {
     if (loops.isRows) {
       out[results[o]] = kernels::reference::combineRow<Combine>(
-          stepCount, loops.innerCount, [&](int64_t step, int64_t i) { return x[outer[o] + steps[step] + i * inner]; });
+          stepCount, loops.innerCount, [&](int64_t step, int64_t i) { return x[outer[o] + steps[step] + inner[i]]; });
       continue;
     }
     for (int64_t i = 0; i < loops.innerCount; ++i)
-      out[results[o] + i * keptStrides[loops.inner]] = kernels::reference::combineColumn<Combine>(
-          stepCount, [&](int64_t step) { return x[outer[o] + steps[step] + i * inner]; });
+      out[results[o] + i * keptStrides[loops.inner.back()]] = kernels::reference::combineColumn<Combine>(
+          stepCount, [&](int64_t step) { return x[outer[o] + steps[step] + inner[i]]; });
   }
 }
 

@@ -233,21 +233,21 @@ private:
   /// Fewer threads than this leave a GPU's memory waiting: columns are then shared out in smaller packs.
   static constexpr int64_t kThreadsWorthHaving = 65536;
 
-  bool isWide(unsigned operand) const { return pack > 1 && operands.strides(operand)[loops.inner] == 1; }
+  bool isWide(unsigned operand) const { return pack > 1 && operands.strides(operand)[loops.inner.back()] == 1; }
 
   /// The indices that load, element and store get, as far as `text` uses them, and what takes them apart.
   std::string indexParameters(StringRef text) {
     return indexParameter("outer", loops.outer, text) + ", " + indexParameter("step", loops.steps, text) + ", " +
-           indexParameter("", {loops.inner}, text);
+           indexParameter("inner", loops.inner, text);
   }
   std::string decodeAll(StringRef text) {
-    return decode("outer", loops.outer, text) + decode("step", loops.steps, text);
+    return decode("outer", loops.outer, text) + decode("step", loops.steps, text) + decode("inner", loops.inner, text);
   }
 
   void choosePack() {
     if (loops.isRows)
       return;
-    pack = operands.packSize(used, loops.inner);
+    pack = operands.packSize(used, loops.inner.back());
     int64_t columns = std::max(loops.outerCount * loops.innerCount, // of all blocks
                                cudaReductionPartials(false, loops.outerCount, loops.stepCount, loops.innerCount));
     while (pack > 2 && columns / pack < kThreadsWorthHaving)
@@ -259,7 +259,7 @@ private:
     std::string body;
     {
       llvm::raw_string_ostream stream(body);
-      BodyPrinter printer(kernel, NarrowFunctions::Approximate);
+      BodyPrinter printer = elementPrinter(NarrowFunctions::Approximate);
       // Which operands there are is known before it is known how wide they are.
       printer.setLoad([&](unsigned i) {
         used.push_back(i);
@@ -275,7 +275,7 @@ private:
     used.append(wholeResults);
     choosePack();
 
-    BodyPrinter positions(kernel);
+    BodyPrinter positions = elementPrinter();
     std::string fields, loads, stores;
     for (unsigned i : used) {
       std::string type = elementType(operands.typeOf(i)).str(),
@@ -304,7 +304,7 @@ private:
   void printFinishLambda(StringRef finish, raw_ostream &os) {
     os << "  const auto finish = [=](" << indexParameter("outer", loops.outer, finish);
     if (!loops.isRows)
-      os << ", " << indexParameter("", {loops.inner}, finish);
+      os << ", " << indexParameter("inner", loops.inner, finish);
     os << parameters(" ") << ") {\n" << decode("outer", loops.outer, finish) << finish << "  };\n";
   }
 

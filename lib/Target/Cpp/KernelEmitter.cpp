@@ -14,6 +14,43 @@ using namespace hyc::cpp;
 /// Fewer elements than this are not worth waking threads for.
 static constexpr int64_t kParallelElements = 32768;
 
+/// Whether a kernel writes bytes, which for all that C++ knows could be anything: the pointers that a lambda has, too,
+/// which would then be read anew for each element.
+static bool writesBytes(rank::KernelOp kernel) {
+  return llvm::any_of(kernel.getResultTypes().getAsValueRange<TypeAttr>(),
+                      [](Type type) { return type.getIntOrFloatBitWidth() <= 8; });
+}
+
+/// "in0", "out0".
+static SmallVector<std::string> pointers(rank::KernelOp kernel) {
+  SmallVector<std::string> names;
+  for (unsigned i = 0, inputs = kernel.getBody().getNumArguments(); i < inputs; ++i)
+    names.push_back("in" + std::to_string(i));
+  for (unsigned i = 0; i < kernel.getResultTypes().size(); ++i)
+    names.push_back("out" + std::to_string(i));
+  return names;
+}
+
+/// What the lambda of a team takes in.
+static std::string captures(rank::KernelOp kernel) {
+  if (!writesBytes(kernel))
+    return "[=]";
+  return "[" +
+         llvm::join(
+             llvm::map_range(pointers(kernel), [](const std::string &name) { return "shared_" + name + " = " + name; }),
+             ", ") +
+         "]";
+}
+
+/// Copies of it that nothing else can see.
+static std::string ownPointers(rank::KernelOp kernel) {
+  std::string text;
+  if (writesBytes(kernel))
+    for (const std::string &name : pointers(kernel))
+      text += "  const auto " + name + " = shared_" + name + ";\n";
+  return text;
+}
+
 static LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
   SmallVector<int64_t> space(kernel.getSpace());
   int64_t elements = 1;
@@ -22,7 +59,7 @@ static LogicalResult emitElementwise(rank::KernelOp kernel, raw_ostream &os) {
   std::string indent = "  ";
   bool isParallel = elements >= kParallelElements;
   if (isParallel)
-    os << "  hyc::kernels::runTeam(true, [=] {\n";
+    os << "  hyc::kernels::runTeam(true, " << captures(kernel) << " {\n" << ownPointers(kernel);
   for (auto [d, size] : llvm::enumerate(space)) {
     bool isInner = d + 1 == space.size(), isOuter = d == 0;
     if (isOuter && isParallel)

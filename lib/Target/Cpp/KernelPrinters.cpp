@@ -6,6 +6,8 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::cpp;
@@ -45,11 +47,16 @@ LogicalResult BodyPrinter::print(ArrayRef<Value> values, StringRef indent, raw_o
 
 std::string BodyPrinter::index(unsigned operand) {
   ArrayRef<int64_t> strides = cast<DenseI64ArrayAttr>(kernel.getStrides()[operand]).asArrayRef();
+  bool isJoined = !joined.empty();
+  for (size_t i = 0; i + 1 < joined.size(); ++i)
+    isJoined &= strides[joined[i]] == strides[joined[i + 1]] * kernel.getSpace()[joined[i + 1]];
   std::string result;
   for (auto [d, stride] : llvm::enumerate(strides)) {
-    if (stride == 0)
+    // Of joined dimensions the last one's stride is that of the index.
+    if (stride == 0 || (isJoined && d != joined.back() && llvm::is_contained(joined, d)))
       continue;
-    result += (result.empty() ? "i" : " + i") + std::to_string(d) + (stride == 1 ? "" : " * " + std::to_string(stride));
+    result += (result.empty() ? "" : " + ") + (isJoined && d == joined.back() ? joinedName : "i" + std::to_string(d)) +
+              (stride == 1 ? "" : " * " + std::to_string(stride));
   }
   return result.empty() ? "0" : result;
 }
@@ -126,12 +133,13 @@ LogicalResult ReductionPrinter::print(raw_ostream &os) {
   if (failed(printElement(element)) || failed(printFinish(finish)))
     return failure();
   os << "  const auto element = [=](" << indexParameter("outer", loops.outer, element) << ", "
-     << indexParameter("step", loops.steps, element) << ", " << indexParameter("", {loops.inner}, element)
+     << indexParameter("step", loops.steps, element) << ", " << indexParameter("inner", loops.inner, element)
      << parameters("& ") << ") {\n"
-     << decode("outer", loops.outer, element) << decode("step", loops.steps, element) << element << "  };\n";
+     << decode("outer", loops.outer, element) << decode("step", loops.steps, element)
+     << decode("inner", loops.inner, element) << element << "  };\n";
   os << "  const auto finish = [=](" << indexParameter("outer", loops.outer, finish);
   if (!loops.isRows)
-    os << ", " << indexParameter("", {loops.inner}, finish);
+    os << ", " << indexParameter("inner", loops.inner, finish);
   os << parameters(" ") << ") {\n" << decode("outer", loops.outer, finish) << finish << "  };\n";
   os << "  reduce" << (loops.isRows ? "Rows" : "Columns") << "<" << combinations() << ">(" << space()
      << ", element, finish);\n";
@@ -155,7 +163,7 @@ std::string ReductionPrinter::space() const {
 
 LogicalResult ReductionPrinter::printElement(std::string &text) {
   llvm::raw_string_ostream os(text);
-  BodyPrinter printer(kernel);
+  BodyPrinter printer = elementPrinter();
   return printElement(printer, [&](unsigned i) { return printer.out(i); }, os);
 }
 
@@ -197,8 +205,7 @@ LogicalResult ReductionPrinter::printFinish(std::string &text) {
   return success();
 }
 
-bool ReductionPrinter::usesIndex(StringRef text, unsigned dim) {
-  std::string name = "i" + std::to_string(dim);
+bool ReductionPrinter::usesName(StringRef text, StringRef name) {
   auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   for (size_t at = text.find(name); at != StringRef::npos; at = text.find(name, at + 1)) {
     size_t end = at + name.size();
@@ -209,11 +216,11 @@ bool ReductionPrinter::usesIndex(StringRef text, unsigned dim) {
 }
 
 bool ReductionPrinter::usesAny(StringRef text, ArrayRef<unsigned> dims) {
-  return llvm::any_of(dims, [&](unsigned dim) { return usesIndex(text, dim); });
+  return llvm::any_of(dims, [&](unsigned dim) { return usesName(text, "i" + std::to_string(dim)); });
 }
 
 std::string ReductionPrinter::indexParameter(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
-  if (!usesAny(text, dims))
+  if (!usesAny(text, dims) && !usesName(text, together))
     return indexType;
   return (indexType + " " + (dims.size() == 1 ? "i" + Twine(dims[0]) : Twine(together))).str();
 }
@@ -221,10 +228,15 @@ std::string ReductionPrinter::indexParameter(StringRef together, ArrayRef<unsign
 std::string ReductionPrinter::decode(StringRef together, ArrayRef<unsigned> dims, StringRef text) {
   if (dims.size() < 2 || !usesAny(text, dims))
     return "";
-  int64_t inner = 1;
+  int64_t inner = 1, count = 1;
+  for (unsigned dim : dims)
+    count *= kernel.getSpace()[dim];
+  // What an innermost loop does is to vectorise: division by a constant does in 32 bits.
+  bool isShort = together == "inner" && indexType == "int64_t" && count <= std::numeric_limits<uint32_t>::max();
+  std::string number = isShort ? "uint32_t(" + together.str() + ")" : together.str();
   std::string list;
   for (unsigned dim : llvm::reverse(dims)) {
-    std::string value = together.str() + (inner == 1 ? "" : " / " + std::to_string(inner));
+    std::string value = number + (inner == 1 ? "" : " / " + std::to_string(inner));
     if (dim != dims.front())
       value += " % " + std::to_string(kernel.getSpace()[dim]);
     list = "i" + std::to_string(dim) + " = " + value + (list.empty() ? "" : ", ") + list;

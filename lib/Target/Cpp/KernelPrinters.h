@@ -24,6 +24,11 @@ public:
 
   /// Where the elements of inputs come from, if not from memory by their index.
   void setLoad(std::function<std::string(unsigned)> function) { load = std::move(function); }
+  /// Dimensions that are counted through by one index of this name. Operands that lie so are read by it.
+  void setJoined(llvm::ArrayRef<unsigned> dims, llvm::StringRef name) {
+    joined.assign(dims.begin(), dims.end());
+    joinedName = name;
+  }
   /// What a value that needs no statement is called: an accumulator.
   void setName(mlir::Value value, std::string name) { names[value] = std::move(name); }
   llvm::StringRef nameOf(mlir::Value value) { return names[value]; }
@@ -47,6 +52,8 @@ private:
   NarrowFunctions narrow;
   llvm::DenseMap<mlir::Value, std::string> names;
   std::function<std::string(unsigned)> load;
+  llvm::SmallVector<unsigned> joined;
+  std::string joinedName;
 };
 
 /// Prints a kernel that combines as two lambdas and a call of loops.h.
@@ -66,11 +73,19 @@ protected:
   llvm::LogicalResult printElement(BodyPrinter &printer, llvm::function_ref<std::string(unsigned)> out,
                                    llvm::raw_ostream &os);
 
+  /// A printer of what is done with one element.
+  BodyPrinter elementPrinter(NarrowFunctions narrow = NarrowFunctions::Exact) const {
+    BodyPrinter printer(kernel, narrow);
+    if (loops.inner.size() > 1)
+      printer.setJoined(loops.inner, "inner");
+    return printer;
+  }
+
   /// One complete result.
   llvm::LogicalResult printFinish(std::string &text);
 
-  /// Whether "i3" stands in the text as a word.
-  static bool usesIndex(llvm::StringRef text, unsigned dim);
+  /// Whether a name, "i3", stands in the text as a word.
+  static bool usesName(llvm::StringRef text, llvm::StringRef name);
   static bool usesAny(llvm::StringRef text, llvm::ArrayRef<unsigned> dims);
 
   /// "int64_t i0"; for several dimensions "int64_t outer", which `decode` takes apart.

@@ -1,5 +1,5 @@
 // AbsorbLayout: everything here moves down, merges and transposes alike, until a contraction takes it in or its inverse
-// meets it. Nothing moves up, so that it ends.
+// meets it; so does padding, into the convolution that reads it. Nothing moves up, so that it ends.
 #include "RepeatedHeads.h"
 #include "RewriteFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
@@ -8,6 +8,7 @@
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -405,12 +406,60 @@ private:
   }
 };
 
+//===----------------------------------------------------------------------===//
+// Into convolutions
+//===----------------------------------------------------------------------===//
+
+/// The part of a concatenation whose others are zeros, and how long those before it are; null where there is none.
+std::pair<Value, int64_t> withoutZeros(ConcatOp concat) {
+  std::pair<Value, int64_t> found;
+  int64_t before = 0;
+  for (Value part : concat.getParts()) {
+    DenseElementsAttr constant;
+    bool isZero = matchPattern(part, m_Constant(&constant)) && constant.isSplat() &&
+                  constant.getSplatValue<APFloat>().isPosZero();
+    if (!isZero && found.first)
+      return {};
+    if (!isZero)
+      found = {part, before};
+    before += typeOf(part).getDimSize(static_cast<int64_t>(concat.getDim()));
+  }
+  return found;
+}
+
+/// convolution(concat(0, x, 0)) along a spatial dimension -> convolution(x), padded by so much more
+struct AbsorbPadding : OpRewritePattern<ConvolutionOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConvolutionOp op, PatternRewriter &rewriter) const override {
+    auto concat = op.getLhs().getDefiningOp<ConcatOp>();
+    if (!concat || concat.getDim() < 2)
+      return failure();
+    auto type = typeOf(concat.getResult());
+    if (!isa<FloatType>(type.getElementType()))
+      return failure();
+    auto [x, before] = withoutZeros(concat);
+    if (!x)
+      return failure();
+    int64_t dim = static_cast<int64_t>(concat.getDim()), size = typeOf(x).getDimSize(dim);
+    SmallVector<int64_t> low(op.getLow()), high(op.getHigh());
+    low[dim - 2] += before;
+    high[dim - 2] += type.getDimSize(dim) - before - size;
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getLhsMutable().assign(x);
+      op.setLow(low);
+      op.setHigh(high);
+    });
+    return success();
+  }
+};
+
 struct AbsorbLayout : hyc::impl::AbsorbLayoutBase<AbsorbLayout> {
   void runOnOperation() override {
     OpIds ids(getOperation());
     RewritePatternSet patterns(&getContext());
     patterns.add<SinkThroughElementwise, SinkMergeThroughTranspose, SinkMergeThroughSoftmax, AbsorbOperandBroadcast,
                  AbsorbOperandTranspose, AbsorbResultTranspose, AbsorbOperandMerge>(&getContext(), ids);
+    patterns.add<AbsorbPadding>(&getContext());
     ReshapeOp::getCanonicalizationPatterns(patterns, &getContext());
     TransposeOp::getCanonicalizationPatterns(patterns, &getContext());
     if (failed(rewriteFunctions(getOperation(), std::move(patterns))))

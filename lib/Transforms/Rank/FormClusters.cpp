@@ -33,6 +33,14 @@ static bool isSplat(Operation *op) {
 /// Costs less to compute again than to keep in memory. A broadcast adds nothing: its operand is read either way.
 static bool isCheap(Operation *op) { return isSplat(op) || isa<BroadcastOp, IotaOp, ConvertOp, CompareOp, NotOp>(op); }
 
+/// Whether clusters compute `op` anew, each for itself. A comparison that something else reads from memory is there
+/// anyway: whoever makes what it compares gives it in the same pass.
+static bool isRepeated(Operation *op) {
+  return isCheap(op) && !(isa<CompareOp, NotOp>(op) && llvm::any_of(op->getUsers(), [](Operation *user) {
+                            return !isElementwise(user) && !isa<BroadcastOp, ReduceOp>(user);
+                          }));
+}
+
 /// The element types that kernels combine. Along no dimensions nothing is combined.
 static bool isReduction(Operation *op) {
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
@@ -115,7 +123,7 @@ bool ClusterBuilder::fits(Operation *producer, ArrayRef<int64_t> shape) const {
 
 bool ClusterBuilder::joins(Operation *producer, ArrayRef<int64_t> shape) const {
   return fits(producer, shape) &&
-         (isCheap(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return isMember(user); }));
+         (isRepeated(producer) || llvm::all_of(producer->getUsers(), [&](Operation *user) { return isMember(user); }));
 }
 
 /// Whether an op takes no memory to speak of beside its result, nor time: what clusters are made of, and views.
@@ -257,7 +265,7 @@ SetVector<Operation *> ClusterBuilder::findNeighbours() const {
   for (Operation *op = root->getPrevNode(); op && isLight(op) && ++distance <= kNearby; op = op->getPrevNode())
     if (isElementwise(op) && fits(op, space) && llvm::all_of(op->getUsers(), [&](Operation *user) {
           return (isMember(user) && !copied.contains(user)) || found.contains(user) ||
-                 (!isCheap(op) && comesAfter(user, root));
+                 (!isRepeated(op) && comesAfter(user, root));
         }))
       found.insert(op);
   return found;
@@ -271,7 +279,7 @@ void ClusterBuilder::addNeighbours() {
   DenseSet<Value> known;
   auto note = [&](Operation *op) {
     for (Value value : op->getOperands())
-      if (Operation *producer = value.getDefiningOp(); !producer || !isCheap(producer))
+      if (Operation *producer = value.getDefiningOp(); !producer || !isRepeated(producer))
         known.insert(value);
     known.insert(op->getResult(0));
   };
@@ -305,7 +313,8 @@ SmallVector<Operation *> ClusterBuilder::allMembers() const {
 }
 
 bool ClusterBuilder::isOutput(Operation *op) const {
-  return op == root || (!isCheap(op) && llvm::any_of(op->getUsers(), [&](Operation *user) { return !isMember(user); }));
+  return op == root ||
+         (!isRepeated(op) && llvm::any_of(op->getUsers(), [&](Operation *user) { return !isMember(user); }));
 }
 
 /// The op before which the cluster stands: the root of elementwise ops; else the first reduction, so that nothing is

@@ -139,15 +139,19 @@ struct Nest {
 } // namespace
 
 /// Joins dimension d + 1 into d wherever every operand steps through both as through one. One reduced dimension stays.
-/// Rows stay as they are: lanes go by the place in a row, and in which order something is summed must not depend on
-/// what else the cluster reads. Columns are combined in one order, joined or not.
+/// What a row is of and what its steps are is not mixed: lanes go by the place in a row, and in which order something
+/// is summed must not depend on what else the cluster reads.
 void Nest::collapse() {
   for (size_t d = space.size(); d-- > 0;)
     if (space[d] == 1 && (!isReduced[d] || llvm::count(isReduced, true) > 1))
       eraseDim(d);
-  bool hasRows = !isReduced.empty() && isReduced.back();
+  SmallVector<bool> isInRow(space.size(), false);
+  if (SmallVector<int64_t> dims = reduced(); !dims.empty())
+    if (rank::ReductionLoops loops = rank::reductionLoops(space, dims); loops.isRows)
+      for (unsigned dim : loops.inner)
+        isInRow[dim] = true;
   for (size_t d = 0; d + 1 < space.size();) {
-    bool joins = isReduced[d] == isReduced[d + 1] && !(hasRows && isReduced[d]);
+    bool joins = isReduced[d] == isReduced[d + 1] && isInRow[d] == isInRow[d + 1];
     bool contiguous =
         joins && llvm::all_of(strides, [&](ArrayRef<int64_t> list) { return list[d] == list[d + 1] * space[d + 1]; });
     if (!contiguous) {
@@ -155,6 +159,7 @@ void Nest::collapse() {
       continue;
     }
     space[d + 1] *= space[d];
+    isInRow.erase(isInRow.begin() + d);
     eraseDim(d);
   }
 }

@@ -62,6 +62,22 @@ rank.kernel @short_rows space [1000, 7] reduced [1] strides [array<i64: 7, 1>, a
   rank.yield %0 : i64
 }
 
+// Nor are lines of small images rows, but all of an image is. Who lies like the space is read by the place in the row.
+// CHECK: void planes(
+// CHECK-NEXT: const auto element = [=](int64_t i1, int64_t i0, int64_t inner, float& sum) {
+// CHECK-NEXT: {{.*}}const int64_t i2 = uint32_t(inner) / 8, i3 = uint32_t(inner) % 8;
+// CHECK-NEXT: const float x0 = in0[i0 * 192 + i1 * 64 + inner];
+// CHECK-NEXT: const float x1 = in1[i0 * 300 + i1 * 100 + i2 * 10 + i3];
+// CHECK: const auto finish = [=](int64_t i1, float sum) {
+// CHECK: reduceRows<Sum<float>>({.outer = 3, .steps = 2, .inner = 64}, element, finish);
+rank.kernel @planes space [2, 3, 8, 8] reduced [0, 2, 3]
+    strides [array<i64: 192, 64, 8, 1>, array<i64: 300, 100, 10, 1>, array<i64: 0, 1, 0, 0>] results [f32] {
+^bb0(%x: f32, %y: f32):
+  %0 = rank.compute "mul" %x, %y : (f32, f32) -> f32
+  %1 = rank.combine sum %0 : f32
+  rank.yield %1 : f32
+}
+
 // Dimensions of size 1 do not make columns of rows.
 // CHECK: void row_beside_one(
 // CHECK: reduceRows<Sum<float>>({.outer = 1, .steps = 1, .inner = 40}, element, finish);
@@ -69,4 +85,16 @@ rank.kernel @row_beside_one space [40, 1] reduced [0] strides [array<i64: 1, 1>,
 ^bb0(%x: f32):
   %0 = rank.combine sum %x : f32
   rank.yield %0 : f32
+}
+
+// Bytes could be anything, the pointers that a lambda has taken in, too: it has copies of its own.
+// CHECK: void comparison(const float* in0, uint8_t* out0) {
+// CHECK-NEXT: hyc::kernels::runTeam(true, [shared_in0 = in0, shared_out0 = out0] {
+// CHECK-NEXT: const auto in0 = shared_in0;
+// CHECK-NEXT: const auto out0 = shared_out0;
+// CHECK-NEXT: #pragma omp for simd
+rank.kernel @comparison space [65536] strides [array<i64: 1>, array<i64: 1>] results [i1] {
+^bb0(%x: f32):
+  %0 = rank.compute "compare_le" %x, %x : (f32, f32) -> i1
+  rank.yield %0 : i1
 }

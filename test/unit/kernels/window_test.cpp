@@ -52,6 +52,23 @@ const std::vector<ConvolutionCase> kConvolutions = {
                                 .stride = {1, 2, 2},
                                 .low = {0, 1, 1}},
                                1)},
+    // Planes in parts, which end within lines.
+    {"large_planes", describe({.batch = 2,
+                               .channels = 37,
+                               .outputs = 11,
+                               .size = {1, 43, 37},
+                               .kernel = {1, 3, 5},
+                               .dilation = {1, 2, 1},
+                               .low = {0, 2, 1}},
+                              3)},
+    {"large_planes_of_groups", describe({.batch = 2,
+                                         .channels = 6,
+                                         .outputs = 48,
+                                         .groups = 2,
+                                         .size = {3, 17, 19},
+                                         .kernel = {2, 3, 2},
+                                         .low = {0, 4, 1}},
+                                        0)},
     {"dilated", describe({.batch = 1,
                           .channels = 4,
                           .outputs = 6,
@@ -186,6 +203,25 @@ TEST_P(Convolution, ShardsHaveTheBitsOfTheWhole) {
   part.assign(one.outputs * d.places(), NAN);
   convolution(one, x.data(), w.data(), part.data(), scratch.data());
   EXPECT_TRUE(sameBits(part, Floats(whole.begin(), whole.begin() + one.outputs * d.places())));
+}
+
+// Sample by sample, and of some of the outputs, weights have the bits that they have of all at once.
+TEST_P(Convolution, WeightsOfPartsHaveTheBitsOfTheWhole) {
+  Floats whole = notANumber(ws), scratch = columns();
+  convolutionWeight(d, x.data(), y.data(), whole.data(), scratch.data(), WriteMode::kOverwrite);
+  ConvolutionDesc one = d;
+  one.batch = 1;
+  Floats bySample = notANumber(ws);
+  for (int64_t n = 0; n < d.batch; ++n)
+    convolutionWeight(one, x.data() + n * d.channels * d.sizes(), y.data() + n * d.outputs * d.places(),
+                      bySample.data(), scratch.data(), n > 0 ? WriteMode::kAccumulate : WriteMode::kOverwrite);
+  EXPECT_TRUE(sameBits(whole, bySample));
+  if (d.groups > 1) return;
+  convolutionWeight(one, x.data(), y.data(), whole.data(), scratch.data(), WriteMode::kOverwrite);
+  one.outputs = (d.outputs + 1) / 2;
+  Floats part = notANumber(one.outputs * d.channels * d.kernels());
+  convolutionWeight(one, x.data(), y.data(), part.data(), scratch.data(), WriteMode::kOverwrite);
+  EXPECT_TRUE(sameBits(part, Floats(whole.begin(), whole.begin() + static_cast<int64_t>(part.size()))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Convolution, testing::ValuesIn(kConvolutions),

@@ -29,7 +29,7 @@ using Values = std::vector<double>;
 using Reference = std::function<void(const std::vector<Values> &ins, std::vector<Values> &outs)>;
 
 struct Operand {
-  char type; ///< f: float, d: double, l: int64_t, h: Bf16
+  char type; ///< f: float, d: double, l: int64_t, h: Bf16, b: boolean
   int64_t count;
 };
 
@@ -272,6 +272,28 @@ void addUnusualSpaces(std::vector<KernelCase> &cases) {
                              outs[0][a * 3 + c] += ins[0][a * 615 + b * 41 + c * 205 + d] * ins[1][c];
                    },
                    1e-14});
+  // Small images, by channel: the places of one are a row, also where one operand's lie in a larger image.
+  cases.push_back({"planes",
+                   text({"space [3, 5, 9, 13] reduced [0, 2, 3] strides [array<i64: 585, 117, 13, 1>,",
+                         "array<i64: 825, 165, 15, 1>, array<i64: 585, 117, 13, 1>, array<i64: 0, 1, 0, 0>,",
+                         "array<i64: 0, 1, 0, 0>] results [f32, f32, f32] {", "^bb0(%x: f32, %y: f32):",
+                         "%0 = rank.compute \"mul\" %x, %y : (f32, f32) -> f32", "%1 = rank.combine sum %0 : f32",
+                         "%2 = rank.combine max %y : f32", "rank.yield %0, %1, %2 : f32, f32, f32 }"}),
+                   {{'f', 3 * 585}, {'f', 3 * 825}},
+                   {{'f', 3 * 585}, {'f', 5}, {'f', 5}},
+                   true,
+                   [](const std::vector<Values> &ins, std::vector<Values> &outs) {
+                     Values largest(5, -2);
+                     for (int64_t i = 0; i < 3 * 585; ++i) {
+                       const int64_t image = i / 117, channel = image % 5;
+                       const double y = ins[1][image * 165 + i % 117 / 13 * 15 + i % 13];
+                       outs[0][i] = ins[0][i] * y;
+                       outs[1][channel] += outs[0][i];
+                       largest[channel] = std::max(largest[channel], y);
+                     }
+                     for (int64_t c = 0; c < 5; ++c)
+                       outs[2][c] += largest[c];
+                   }});
   cases.push_back({"short_rows",
                    text({"space [5001, 7] reduced [1] strides [array<i64: 7, 1>, array<i64: 1, 0>] results [i64] {",
                          "^bb0(%x: i64):", "%0 = rank.combine min %x : i64", "rank.yield %0 : i64 }"}),
@@ -283,6 +305,26 @@ void addUnusualSpaces(std::vector<KernelCase> &cases) {
                        outs[0][i] += *std::min_element(ins[0].begin() + i * 7, ins[0].begin() + i * 7 + 7);
                    },
                    0});
+}
+
+/// Booleans that are kept, of enough elements for a team.
+void addComparisons(std::vector<KernelCase> &cases) {
+  cases.push_back(
+      {"comparisons",
+       text({"space [211, 203] strides [array<i64: 203, 1>, array<i64: 0, 1>, array<i64: 203, 1>,",
+             "array<i64: 203, 1>] results [i1, f32] {",
+             "^bb0(%x: f32, %y: f32):", "%0 = rank.compute \"compare_le\" %x, %y : (f32, f32) -> i1",
+             "%1 = rank.compute \"select\" %0, %y, %x : (i1, f32, f32) -> f32", "rank.yield %0, %1 : i1, f32 }"}),
+       {{'f', 211 * 203}, {'f', 203}},
+       {{'b', 211 * 203}, {'f', 211 * 203}},
+       false,
+       [](const std::vector<Values> &ins, std::vector<Values> &outs) {
+         for (int64_t i = 0; i < 211 * 203; ++i) {
+           outs[0][i] = ins[0][i] <= ins[1][i % 203];
+           outs[1][i] = std::max(ins[0][i], ins[1][i % 203]);
+         }
+       },
+       0});
 }
 
 /// What an element's index does to it.
@@ -360,13 +402,18 @@ std::vector<KernelCase> allCases() {
   addNarrowReductions(cases);
   addNarrowElementwise(cases);
   addTruncations(cases);
+  addComparisons(cases);
   return cases;
 }
 
 std::string typeName(char type) {
-  return type == 'f' ? "float" : type == 'd' ? "double" : type == 'h' ? "hyc::kernels::Bf16" : "int64_t";
+  return type == 'f'   ? "float"
+         : type == 'd' ? "double"
+         : type == 'h' ? "hyc::kernels::Bf16"
+         : type == 'b' ? "uint8_t"
+                       : "int64_t";
 }
-int64_t bytesOf(char type) { return type == 'f' ? 4 : type == 'h' ? 2 : 8; }
+int64_t bytesOf(char type) { return type == 'f' ? 4 : type == 'h' ? 2 : type == 'b' ? 1 : 8; }
 
 /// The bytes of an operand, and the values that they hold.
 struct Buffer {
@@ -379,6 +426,8 @@ struct Buffer {
       reinterpret_cast<double *>(bytes.data())[i] = value;
     else if (operand.type == 'h')
       reinterpret_cast<Bf16 *>(bytes.data())[i] = static_cast<float>(value);
+    else if (operand.type == 'b')
+      bytes[i] = value > 0;
     else
       reinterpret_cast<int64_t *>(bytes.data())[i] = static_cast<int64_t>(value * 1000);
   }
@@ -386,6 +435,7 @@ struct Buffer {
     return operand.type == 'f'   ? reinterpret_cast<const float *>(bytes.data())[i]
            : operand.type == 'd' ? reinterpret_cast<const double *>(bytes.data())[i]
            : operand.type == 'h' ? reinterpret_cast<const Bf16 *>(bytes.data())[i]
+           : operand.type == 'b' ? bytes[i]
                                  : static_cast<double>(reinterpret_cast<const int64_t *>(bytes.data())[i]);
   }
   Values values() const {

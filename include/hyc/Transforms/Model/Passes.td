@@ -19,7 +19,8 @@ def AbsorbLayout : Pass<"hyc-absorb-layout", "::mlir::ModuleOp"> {
     %2 = hyc.einsum "mak,kn->man" %x, %w : (tensor<2x16x32xf32>, tensor<32x96xf32>) -> tensor<2x16x96xf32>
     ```
     A merge of dimensions passes through elementwise ops, transposes and softmax; a transpose becomes an order of letters,
-    and a weight that is repeated for each sample loses the samples' letter.
+    and a weight that is repeated for each sample loses the samples' letter. Zeros around what a convolution reads become its
+    padding.
     Batch, sequence and heads are dimensions of their own afterwards, which is what sharding and the passes below look at.
   }];
   let dependentDialects = ["::hyc::HycDialect"];
