@@ -6,6 +6,7 @@
 #include "Exchanges.h"
 #include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -37,7 +38,7 @@ SmallVector<StringAttr> splittingAxes(ShardingAttr sharding) {
 struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
   void runOnOperation() override {
     module = getOperation();
-    auto apply = module.lookupSymbol<FuncOp>("apply");
+    auto apply = module.lookupSymbol<FuncOp>(kApply);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!apply || !mesh) {
       module.emitError("has no ") << (apply ? "dist.mesh" : "@apply") << " to distribute";

@@ -5,6 +5,7 @@
 // parameters are the exception: every use reads and gathers them anew, so that the whole is there for that use only.
 #include "Exchanges.h"
 #include "dialects/Dist/AttributeText.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -68,7 +69,7 @@ private:
   /// the record between the two holds shards.
   bool looksBack(Value original) const {
     Operation *def = original.getDefiningOp();
-    return def && user && !def->hasAttr("hyc.backward") && user->hasAttr("hyc.backward");
+    return def && user && !isBackward(def) && isBackward(user);
   }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
@@ -79,7 +80,7 @@ private:
 
   /// Carries id, stage, lifetime and the backward mark over to an op made for `from`.
   template <typename OpT> OpT mark(OpT made, Operation *from, StringRef suffix = "") {
-    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
+    for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage), StringRef(dist::kLifetime)})
       if (Attribute attribute = from->getAttr(name))
         made->setAttr(name, attribute);
     if (!getId(from).empty())
@@ -113,7 +114,7 @@ static void savePartsOfCopiesOnly(Operation *made, ShardingAttr sharding) {
 /// converted for the op that needs it first.
 void Partitioner::placeLike(Operation *added, Value original) {
   Operation *def = original.getDefiningOp() ? original.getDefiningOp() : user;
-  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
+  for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage), StringRef(dist::kLifetime)})
     if (Attribute attribute = def->getAttr(name))
       added->setAttr(name, attribute);
   // What the first user of an argument saves in parts is its own result.
@@ -125,7 +126,7 @@ void Partitioner::placeLike(Operation *added, Value original) {
 void Partitioner::placeJoin(Operation *added, Value original) {
   if (!looksBack(original))
     return placeLike(added, original);
-  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
+  for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage)})
     if (Attribute attribute = user->getAttr(name))
       added->setAttr(name, attribute);
 }
@@ -610,7 +611,7 @@ private:
       if (derived.contains(operand.getDefiningOp()))
         clone(operand, user, builder, mapping);
     Operation *copy = builder.clone(*def, mapping);
-    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)}) {
+    for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage)}) {
       copy->removeAttr(name);
       if (Attribute attribute = user->getAttr(name))
         copy->setAttr(name, attribute);
@@ -630,7 +631,7 @@ private:
 struct Partition : hyc::impl::PartitionBase<Partition> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to partition";

@@ -1,6 +1,7 @@
 // Arguments, results, dispatch, and where values lie.
 #include "FunctionLowering.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "dialects/Rank/IndexChecks.h"
 #include "hyc/Analysis/Workspaces.h"
 
@@ -151,7 +152,7 @@ static bool takesPaddedRows(Value tensor) {
       return cast<RankedTensorType>(reshape.getResult().getType()).getShape().back() == columns &&
              takesPaddedRows(reshape.getResult());
     if (isa<ReturnOp>(user))
-      return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), "hyc.saved") &&
+      return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), kSaved) &&
              !user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), dist::kChannel);
     auto takes = LoweringTable::get().find(user).takesPaddedRows;
     return takes && takes(use);
@@ -350,8 +351,7 @@ static bool areBounded(FuncOp function, Value numbers, int64_t bound, std::optio
     if (auto scan = dyn_cast<ScanOp>(argument.getOwner()->getParentOp()))
       return argument.getArgNumber() >= scan.countCarried() &&
              areBounded(function, scan->getOperand(argument.getArgNumber()), bound, uncounted);
-    return function.getArgAttr(argument.getArgNumber(), "hyc.input") ||
-           function.getArgAttr(argument.getArgNumber(), "hyc.saved");
+    return function.getArgAttr(argument.getArgNumber(), kInput) || function.getArgAttr(argument.getArgNumber(), kSaved);
   }
   Operation *op = numbers.getDefiningOp();
   if (keepsNumbers(op))
@@ -385,17 +385,17 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     buffers[argument] = rank::AddressOp::create(builder, loc, type, name);
     return success();
   };
-  if (StringAttr input = attribute("hyc.input")) {
-    StringAttr from = attribute("hyc.source");
+  if (StringAttr input = attribute(kInput)) {
+    StringAttr from = attribute(kSource);
     IndexUse indices = indexUseOf(argument);
     rank::InputOp placed =
         tables.addInput(input.getValue(), from ? from.getValue() : "token",
-                        source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), indices.bound, type, loc);
+                        source.getArgAttrOfType<ArrayAttr>(index, kStreams), indices.bound, type, loc);
     if (indices.uncounted) // also of tokens, which a file of samples may bring as well
       placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
     return address(placed);
   }
-  if (StringAttr scalar = attribute("hyc.scalar"))
+  if (StringAttr scalar = attribute(kScalar))
     return address(tables.addScalar(scalar.getValue(), type, loc));
   if (StringAttr channel = attribute(dist::kChannel)) {
     StringRef arena = kActivations;
@@ -407,7 +407,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     addTransfer(record, channel.getValue(), /*send=*/false, loc);
     return address(record);
   }
-  StringAttr saved = attribute("hyc.saved");
+  StringAttr saved = attribute(kSaved);
   if (!saved)
     return source.emitError("argument ") << index << " of @" << source.getSymName()
                                          << " says nothing of where it comes from, expected hyc.input, hyc.saved, "
@@ -479,7 +479,7 @@ LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Locatio
     }
     addTransfer(record, channel.getValue(), /*send=*/true, loc);
   }
-  auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, "hyc.saved"));
+  auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, kSaved));
   if (!saved)
     return success();
   recordOf(bufferOf(value), saved.getValue());

@@ -2,6 +2,7 @@
 #include "ProgramTables.h"
 #include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
@@ -94,8 +95,8 @@ ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const M
 
 LogicalResult ProgramTables::reserveArguments(FuncOp function) {
   for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
-    auto scalar = function.getArgAttrOfType<StringAttr>(index, "hyc.scalar");
-    auto input = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto scalar = function.getArgAttrOfType<StringAttr>(index, kScalar);
+    auto input = function.getArgAttrOfType<StringAttr>(index, kInput);
     StringAttr name = scalar ? scalar : input;
     if (!name)
       continue;

@@ -71,7 +71,7 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
   using AttachLossBase::AttachLossBase;
 
   void runOnOperation() override {
-    FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
+    FuncOp entry = findFunction(getOperation(), kTrain, "expected the model of phase 1, as import gives it");
     if (!entry || failed(comparesClasses()   ? attachClassLoss(entry)
                          : comparesNumbers() ? attachNumberLoss(entry)
                                              : useOwnLoss(entry)))

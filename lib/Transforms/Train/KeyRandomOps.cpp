@@ -39,7 +39,7 @@ struct SamplePlace {
 
 struct KeyRandomOps : hyc::impl::KeyRandomOpsBase<KeyRandomOps> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<FuncOp>(kEntry);
+    auto function = getOperation().lookupSymbol<FuncOp>(kTrain);
     SmallVector<Operation *> ops;
     if (function)
       for (Operation &op : function.getBody().front())

@@ -32,7 +32,7 @@ public:
       for (Operation *op : layer)
         layerOf[op] = index;
     for (Operation &op : function.getBody().front()) {
-      if (op.hasAttr(kBackward) || getId(&op).empty())
+      if (isBackward(&op) || getId(&op).empty())
         continue;
       // What depends on parameters alone, as a bias for all samples does, goes where it is used.
       SmallVector<Operation *> candidates{&op};
@@ -83,7 +83,7 @@ template <typename OpTy> llvm::MapVector<Key, Group> Merger::findGroups() {
   llvm::MapVector<Key, Group> groups;
   for (auto accumulate : function.getBody().front().getOps<AccumulateOp>()) {
     auto producer = accumulate.getValue().getDefiningOp<OpTy>();
-    if (!producer || !producer->hasOneUse() || !producer->hasAttr(kBackward))
+    if (!producer || !producer->hasOneUse() || !isBackward(producer))
       continue;
     std::optional<size_t> layer = layers.find(producer);
     if (!layer)

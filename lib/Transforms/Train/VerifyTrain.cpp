@@ -15,7 +15,7 @@ namespace hyc {
 } // namespace hyc
 
 static LogicalResult verifyFunctions(ModuleOp module) {
-  if (auto entry = module.lookupSymbol<FuncOp>(kEntry))
+  if (auto entry = module.lookupSymbol<FuncOp>(kTrain))
     return entry.emitError("[train.functions] @train is still there; run hyc-differentiate");
   for (StringRef name : {kMicrobatch, kApply}) {
     auto function = module.lookupSymbol<FuncOp>(name);
@@ -149,7 +149,7 @@ static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
 /// A write of forward: of a buffer, which is a parameter that no update changes.
 static bool isOfBuffer(const SymbolTable &symbols, WriteOp write) {
   auto buffer = symbols.lookup<ParamOp>(write.getTarget());
-  return buffer && buffer.getFrozen() && !write->hasAttr(kBackward);
+  return buffer && buffer.getFrozen() && !isBackward(write);
 }
 
 /// Reads are of parameters, and the only effects are to accumulate into states that belong to the step, and forward's
@@ -172,10 +172,10 @@ static LogicalResult verifyEffects(FuncOp microbatch, const SymbolTable &symbols
 
 static LogicalResult verifyOrder(FuncOp microbatch) {
   for (Operation &op : microbatch.getBody().front().without_terminator()) {
-    if (op.hasAttr(kBackward))
+    if (isBackward(&op))
       continue;
     for (Value operand : op.getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
+      if (Operation *producer = operand.getDefiningOp(); producer && isBackward(producer))
         return (
             op.emitOpError("[train.order] belongs to forward but reads a backward value").attachNote(producer->getLoc())
             << "computed here");
