@@ -121,8 +121,8 @@ Error ProgramFolder::writePlan() {
   if (Error error = folder.write("report.txt", report()))
     return error;
   const StepTime *step = model.time && !model.time->overlapped.stages.empty() ? &model.time->overlapped : nullptr;
-  if (Error error = folder.write(
-          "memory.json", writeMemoryJson(model.account, model.name, model.microBatch, *model.plan.gradAccum, step)))
+  const StepBatch batch{model.microBatch, *model.plan.gradAccum, std::max<int64_t>(1, model.sequence)};
+  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name, batch, step)))
     return error;
   return folder.write("plan.html", writePlanPage(model));
 }
