@@ -44,7 +44,7 @@ std::string howScaled(const CheckpointTraining& training) {
   const Result<nlohmann::json> config = parseJson(training.adapterConfig, kAdapterFiles.config);
   if (config.ok() && config->is_object() && config->contains("r") && config->contains("lora_alpha")) {
     told += " (rank " + config->at("r").dump() + ", alpha " + config->at("lora_alpha").dump() +
-            (config->value("use_rslora", false) ? ", variant rslora)" : ")");
+            (config->contains("use_rslora") && config->at("use_rslora") == true ? ", variant rslora)" : ")");
   }
   return told + (training.adapter->hasMagnitudes ? " and have magnitudes" : "");
 }
