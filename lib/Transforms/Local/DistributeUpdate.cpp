@@ -238,7 +238,7 @@ private:
       llvm::append_range(axes, portion.flat.getAxes());
       Value sum = squares;
       if (!axes.empty())
-        sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
+        sum = local::allReduce({builder, builder, loc}, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
                                splitReason);
       total = total ? AddOp::create(builder, loc, total, sum).getResult() : sum;
     }
@@ -246,8 +246,8 @@ private:
       SmallVector<int64_t> all(stages);
       std::iota(all.begin(), all.end(), 0);
       total =
-          local::allReduce(builder, builder, loc, dist::ReduceKind::sum, total, local::groupOf(&getContext(), {}, all),
-                           {"grad_norm", "squares of every stage's gradients"});
+          local::allReduce({builder, builder, loc}, dist::ReduceKind::sum, total,
+                           local::groupOf(&getContext(), {}, all), {"grad_norm", "squares of every stage's gradients"});
     }
     return RoundSumOp::create(builder, loc, op.getType(), total);
   }

@@ -186,7 +186,7 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
-  Value whole = local::allReduce(start, builder, original.getLoc(), kind, from.local, local::groupOf(context, axes),
+  Value whole = local::allReduce({start, builder, original.getLoc()}, kind, from.local, local::groupOf(context, axes),
                                  {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   placeLike(whole.getDefiningOp(), original);
@@ -232,7 +232,7 @@ std::optional<Version> Partitioner::scatterPartial(Value original, const Version
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
-  Value sum = local::reduceScatter(start, builder, original.getLoc(), from.local, dim, shard,
+  Value sum = local::reduceScatter({start, builder, original.getLoc()}, from.local, dim, shard,
                                    local::groupOf(context, axes), {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   for (Operation *made : {sum.getDefiningOp(), sum.getDefiningOp()->getOperand(0).getDefiningOp()}) {
@@ -279,7 +279,7 @@ Value Partitioner::reduceToShard(Value original, ShardingAttr wanted, AxisListAt
   start.setInsertionPointAfterValue(known.local);
   Operation *def = original.getDefiningOp();
   Value sum =
-      local::reduceScatterFlat(start, builder, original.getLoc(), known.local, shard, flat,
+      local::reduceScatterFlat({start, builder, original.getLoc()}, known.local, shard, flat,
                                local::groupOf(context, partial), {def ? getId(def) : "input", textOf(known.sharding)});
   ++exchanges;
   placeLike(sum.getDefiningOp(), original);
@@ -328,7 +328,7 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
     bool last = step == steps.back();
     int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
     OpBuilder start = builderOfJoin(original, shard);
-    shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
+    shard = local::allGather({start, builder, original.getLoc()}, shard, dim, joined,
                              local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
     ++exchanges;
     placeJoin(shard.getDefiningOp(), original);
@@ -342,7 +342,7 @@ Value Partitioner::moveSplit(Value original, Value value, int64_t to, int64_t fr
                              AxisListAttr axes, const std::string &why) {
   OpBuilder start = builderOfJoin(original, value);
   Operation *def = original.getDefiningOp();
-  Value moved = local::allToAll(start, builder, original.getLoc(), value, to, from, result,
+  Value moved = local::allToAll({start, builder, original.getLoc()}, value, {from, to}, result,
                                 local::groupOf(context, axes.getAxes()), {def ? getId(def) : "input", why});
   ++exchanges;
   placeJoin(moved.getDefiningOp(), original);
@@ -544,7 +544,7 @@ Value Partitioner::shardOffset(Operation *op, AxisListAttr axes, int64_t size) {
 
 Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value value, AxisListAttr axes, StringRef why) {
   ++exchanges;
-  Value whole = local::allReduce(builder, builder, op->getLoc(), kind, value, local::groupOf(context, axes.getAxes()),
+  Value whole = local::allReduce({builder, builder, op->getLoc()}, kind, value, local::groupOf(context, axes.getAxes()),
                                  {getId(op), why.str()});
   mark(whole.getDefiningOp(), op);
   mark(whole.getDefiningOp()->getOperand(0).getDefiningOp(), op);

@@ -154,7 +154,7 @@ Value Recomputer::join(Value value, ArrayRef<StringAttr> axes, Operation *user) 
     setId(part, id + ".part");
   if (LifetimeAttr::of(op).isOffload())
     part->setAttr(dist::kLifetime, LifetimeAttr::get(context, dist::LifetimeKind::offload));
-  whole = local::allGather(beforeUser, beforeUser, op->getLoc(), part, dim, type.getDimSize(dim),
+  whole = local::allGather({beforeUser, beforeUser, op->getLoc()}, part, dim, type.getDimSize(dim),
                            local::groupOf(context, axes), {getId(op), "saved in parts over its ranks"});
   for (Operation *added : {whole.getDefiningOp(), whole.getDefiningOp()->getOperand(0).getDefiningOp()}) {
     added->setAttr(dist::kStage, stageAttr);
