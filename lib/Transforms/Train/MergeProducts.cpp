@@ -3,6 +3,7 @@
 #include "Stacks.h"
 #include "TrainingState.h"
 #include "dialects/Hyc/DerivedOps.h"
+#include "dialects/Hyc/EinsumLetters.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Analysis/Origin.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -118,14 +119,6 @@ static std::optional<Letters> lettersOf(EinsumOp op) {
   return letters;
 }
 
-/// A letter that no spec has used.
-static std::optional<char> letterBeside(const Letters &letters) {
-  for (char letter : StringRef("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-    if ((letters.lhs + letters.rhs + letters.result).find(letter) == std::string::npos)
-      return letter;
-  return std::nullopt;
-}
-
 void Merger::replace(const Group &group, Operation *merged, OpBuilder &builder) {
   AccumulateOp last = group.front(); // backward has come to the first step at last
   merged->setDiscardableAttrs(llvm::to_vector(producerOf(last)->getDiscardableAttrs())); // spec and dims are its own
@@ -141,7 +134,7 @@ void Merger::replace(const Group &group, Operation *merged, OpBuilder &builder) 
 bool Merger::mergeProducts(const Group &group) {
   auto first = cast<EinsumOp>(producerOf(group.front()));
   std::optional<Letters> letters = lettersOf(first);
-  std::optional<char> step = letters ? letterBeside(*letters) : std::nullopt;
+  std::optional<char> step = letters ? unusedLetter(letters->lhs + letters->rhs + letters->result) : std::nullopt;
   const int64_t operands =
       tensorTypeOf(first.getLhs()).getNumElements() + tensorTypeOf(first.getRhs()).getNumElements();
   if (!step || 2 * operands > tensorTypeOf(first.getResult()).getNumElements())
