@@ -169,15 +169,18 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   // What is overwritten in place is read and written.
   event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
   event.operations = operationsOf(call);
+  bool isAttention = false;
   if (auto library = dyn_cast<rank::CallOp>(call)) {
+    const kernels::KernelDescription &kernel = KernelCall(library).getKernel();
     event.bytes -= untouchedBytes(library);
-    event.isStarted = !KernelCall(library).getKernel().isViewInFrameworks;
+    event.isStarted = !kernel.isViewInFrameworks;
+    isAttention = kernel.isAttention;
   }
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
+  work.isAttention = isAttention;
   if (!read.empty())
     work.elementBytes = typeOf(read.front()).getElementBytes();
-  work.isAttention = StringRef(callName(call)).starts_with("attention"); // and its gradient
   event.seconds = rates.kernelSeconds(work);
   event.bound = rates.kernelBound(work);
   if (double overBus = onGpu ? hostSeconds(call) : 0; overBus > event.seconds) {
