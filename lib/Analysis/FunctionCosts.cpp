@@ -2,6 +2,7 @@
 #include "FunctionCosts.h"
 
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Rank/Arenas.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/TimedCalls.h"
@@ -192,8 +193,8 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
 
 /// What a GPU's kernel waits for the host's memory that it reads and writes itself.
 double FunctionCosts::hostSeconds(Operation *call) const {
-  double bytes = bytesOf(rank::readBuffers(call), rank::kHostArena) +
-                 bytesOf(rank::writtenBuffers(call), rank::kHostArena) + readResultBytes(call, rank::kHostArena);
+  double bytes = bytesOf(rank::readBuffers(call), rank::kHost) + bytesOf(rank::writtenBuffers(call), rank::kHost) +
+                 readResultBytes(call, rank::kHost);
   return bytes / (rates.host * kBusShareOfKernels);
 }
 

@@ -2,6 +2,7 @@
 #include "TableEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Arenas.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
@@ -164,7 +165,7 @@ dist::ScheduleOp TableEmitter::schedule() {
 /// On GPUs: what is offloaded lies in the host's memory, where kernels may reach it. Nothing that the host writes while
 /// kernels run does.
 bool TableEmitter::isOnHost(rank::ArenaOp arena) {
-  return !options.architectures.empty() && arena.getSymName() == "host";
+  return !options.architectures.empty() && arena.getSymName() == rank::kHost;
 }
 
 void TableEmitter::emitArenas() {

@@ -101,7 +101,7 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
   if (Value outside = scanStep.invariants.lookup(tensor))
     return buffers[tensor] = denseBufferOf(outside);
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
-  Value dense = allocate(type, kActivations, tensor.getLoc(), id);
+  Value dense = allocate(type, rank::kActivations, tensor.getLoc(), id);
   copy(dense, buffer, id);
   // Later users read the copy too.
   return buffers[tensor] = dense;
@@ -137,10 +137,10 @@ bool FunctionLowering::needsShared(Value tensor) {
 
 StringRef FunctionLowering::arenaFor(Value tensor) {
   if (needsShared(tensor)) {
-    tables.share(kCommunication);
-    return kCommunication;
+    tables.share(rank::kCommunication);
+    return rank::kCommunication;
   }
-  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kFeeds : kActivations;
+  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? rank::kFeeds : rank::kActivations;
 }
 
 /// Whether every reader of `tensor` takes rows that are apart: products, losses, and backward.
@@ -171,7 +171,8 @@ rank::BufferType FunctionLowering::paddedType(Value tensor) {
     return {};
   int64_t columns = type.getShape().back(), bytes = columns * type.getElementBytes();
   // 16 bytes are what one load may take.
-  if (bytes % 16 == 0 || bytes < kLeastPaddedRowBytes || arenaFor(tensor) != kActivations || !takesPaddedRows(tensor))
+  if (bytes % 16 == 0 || bytes < kLeastPaddedRowBytes || arenaFor(tensor) != rank::kActivations ||
+      !takesPaddedRows(tensor))
     return {};
   SmallVector<int64_t> strides(type.getShape().size(), 1);
   int64_t stride = llvm::alignTo(bytes, kPaddedRowBytes) / type.getElementBytes();
@@ -283,7 +284,7 @@ FunctionLowering::Destination FunctionLowering::accumulationOrDestination(Value 
 
 bool FunctionLowering::isKeptElsewhere(Operation *user, StringRef name) {
   rank::StateOp state = tables.getState(user, name);
-  return state && (state.getArena() == kHost || state.getArena() == kNvme);
+  return state && (state.getArena() == rank::kHost || state.getArena() == rank::kNvme);
 }
 
 Value FunctionLowering::addressOf(Operation *user, StringRef name) {
@@ -398,10 +399,10 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
   if (StringAttr scalar = attribute(kScalar))
     return address(tables.addScalar(scalar.getValue(), type, loc));
   if (StringAttr channel = attribute(dist::kChannel)) {
-    StringRef arena = kActivations;
+    StringRef arena = rank::kActivations;
     if (needsShared(argument)) {
-      tables.share(kCommunication);
-      arena = kCommunication;
+      tables.share(rank::kCommunication);
+      arena = rank::kCommunication;
     }
     rank::RecordOp record = tables.addRecord(channel.getValue(), arena, type, loc);
     addTransfer(record, channel.getValue(), /*send=*/false, loc);
@@ -468,12 +469,12 @@ LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Locatio
     rank::RecordOp record = recordOf(bufferOf(value), channel.getValue());
     Value buffer = bufferOf(value); // after recordOf, which replaces temporaries
     auto type = cast<rank::BufferType>(buffer.getType());
-    bool isWhole = record && record.getArena() == kCommunication && rootOf(buffer).second == 0 && type.isDense() &&
-                   type.getBytes() == record.getBufferType().getBytes();
+    bool isWhole = record && record.getArena() == rank::kCommunication && rootOf(buffer).second == 0 &&
+                   type.isDense() && type.getBytes() == record.getBufferType().getBytes();
     if (!isWhole) {
       auto dense = rank::BufferType::get(cast<RankedTensorType>(value.getType()));
-      tables.share(kCommunication);
-      record = tables.addRecord(channel.getValue(), kCommunication, dense, loc);
+      tables.share(rank::kCommunication);
+      record = tables.addRecord(channel.getValue(), rank::kCommunication, dense, loc);
       Value address = rank::AddressOp::create(builder, loc, dense, FlatSymbolRefAttr::get(record.getSymNameAttr()));
       copy(address, buffer, channel.getValue());
     }

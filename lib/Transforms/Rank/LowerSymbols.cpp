@@ -75,7 +75,7 @@ template <> LogicalResult FunctionLowering::lower(SumOfSquaresOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer, sum = result;
   bool rounds = cast<rank::BufferType>(result.getType()).getShape().empty();
   if (rounds)
-    sum = allocate(rank::BufferType::get(op.getContext(), {kExactSumLimbs}, builder.getI64Type(), {}), kFeeds,
+    sum = allocate(rank::BufferType::get(op.getContext(), {kExactSumLimbs}, builder.getI64Type(), {}), rank::kFeeds,
                    op.getLoc(), getId(op));
   rank::WriteMode mode = rank::WriteMode::overwrite;
   for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {

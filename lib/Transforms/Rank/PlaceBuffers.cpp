@@ -354,7 +354,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
     return isFile ? rank::wholeBlocks(bytes) : bytes;
   };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
-  if (arena == "feeds" || arena == "host" || arena == "communication")
+  if (arena == rank::kFeeds || arena == rank::kHost || arena == rank::kCommunication)
     llvm::stable_sort(declared, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
   int64_t end = 0;
   Builder builder(program.getContext());
@@ -479,7 +479,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
 /// One range for all calls that want scratch memory: no two of them run at once.
 void ProgramPlacer::placeWorkspace(int64_t threads) {
   ArenaAccount accounted;
-  accounted.name = "workspace";
+  accounted.name = rank::kWorkspace.str();
   for (auto [index, calls] : llvm::enumerate(ops))
     for (auto [position, op] : llvm::enumerate(calls)) {
       int64_t bytes = workspaceBytes(op, threads);
