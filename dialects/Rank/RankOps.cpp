@@ -212,7 +212,16 @@ LogicalResult StateOp::verify() {
     return emitOpError("is flat over ") << *getFlat() << ", but its buffer " << getType() << " has not one dimension";
   return verifyPlaced(*this);
 }
-LogicalResult InputOp::verify() { return verifyPlaced(*this); }
+
+const hyc::InputSourceFacts &InputOp::getSourceFacts() { return *hyc::findInputSource(getSource()); }
+
+LogicalResult InputOp::verify() {
+  if (!hyc::findInputSource(getSource()))
+    return emitOpError("[input.source] has source \"")
+           << getSource() << "\", expected one of " << hyc::listInputSources();
+  return verifyPlaced(*this);
+}
+
 LogicalResult ScalarOp::verify() { return verifyPlaced(*this); }
 LogicalResult ConstantOp::verify() { return verifyPlaced(*this); }
 LogicalResult RecordOp::verify() { return verifyPlaced(*this); }

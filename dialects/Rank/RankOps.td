@@ -130,6 +130,13 @@ def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, 
   let description = [{
     `source` is what `hyc.source` says (see hyc.func); every index is below `bound`, but for the label `uncounted`, where
     samples may hold one that no loss counts. With random it holds a key a sample and stream, (B, N) for N `streams`.
+
+    1. `input.source`: `source` is one of those that dialects/Hyc/InputSources.h lists.
+  }];
+  let extraClassDeclaration = [{
+    BufferType getBufferType() { return ::llvm::cast<BufferType>(getType()); }
+    /// Of a verified input.
+    const ::hyc::InputSourceFacts &getSourceFacts();
   }];
   let assemblyFormat = [{$sym_name `source` $source (`streams` $streams^)? `bound` $bound `in` $arena (`at` $offset^)? `:`
                          $type attr-dict}];

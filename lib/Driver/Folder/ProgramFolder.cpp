@@ -56,10 +56,10 @@ std::string ProgramFolder::resolve(const std::string &modelFile) const {
 static std::string dataOf(ModuleOp rank) {
   std::string data;
   rank.walk([&](rank::InputOp input) {
-    StringRef source = input.getSource();
-    if (source == "sample")
+    InputSource source = input.getSourceFacts().source;
+    if (source == InputSource::sample)
       data = "samples";
-    else if (source != "random" && data.empty())
+    else if (source != InputSource::random && data.empty())
       data = "tokens";
   });
   return data;

@@ -210,8 +210,7 @@ int64_t hyc::tokensOfSample(ModuleOp module) {
   for (auto program : module.getOps<rank::ProgramOp>())
     for (auto input : program.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
-      if (!shape.empty() &&
-          llvm::is_contained({"token", "next_token", "own_token", "next_own_token"}, input.getSource()))
+      if (!shape.empty() && input.getSourceFacts().isToken)
         return input.getBufferType().getNumElements() / std::max<int64_t>(1, shape[0]);
     }
   return 0;

@@ -11,7 +11,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -287,16 +286,27 @@ LogicalResult TableEmitter::emitStates() {
   return success();
 }
 
-static StringRef sourceName(rank::InputOp input) {
-  return llvm::StringSwitch<StringRef>(input.getSource())
-      .Case("sample", "kSamples")
-      .Case("random", "kRandomKeys")
-      .Case("next_token", "kNextTokens")
-      .Case("own_token", "kOwnTokens")
-      .Case("next_own_token", "kNextOwnTokens")
-      .Case("position", "kPositions")
-      .Case("presence", "kPresence")
-      .Default("kTokens");
+/// Of hycrt::InputSource.
+static StringRef enumeratorOf(InputSource source) {
+  switch (source) {
+  case InputSource::token:
+    return "kTokens";
+  case InputSource::nextToken:
+    return "kNextTokens";
+  case InputSource::ownToken:
+    return "kOwnTokens";
+  case InputSource::nextOwnToken:
+    return "kNextOwnTokens";
+  case InputSource::position:
+    return "kPositions";
+  case InputSource::presence:
+    return "kPresence";
+  case InputSource::sample:
+    return "kSamples";
+  case InputSource::random:
+    return "kRandomKeys";
+  }
+  llvm_unreachable("not a source");
 }
 
 /// Declares the streams of a random input; gives what its row says of them.
@@ -340,7 +350,7 @@ void TableEmitter::emitInputs() {
   SmallVector<std::string> rows;
   for (auto input : program.getOps<rank::InputOp>())
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
-                   ", hycrt::InputSource::" + sourceName(input).str() + ", " +
+                   ", hycrt::InputSource::" + enumeratorOf(input.getSourceFacts().source).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
                    ", " + braced(sampleShapeOf(input)) + streams(input) + labelsAndLength(input) + "}");
   table("InputDesc", "kInputs", rows);
@@ -574,7 +584,7 @@ LogicalResult TableEmitter::emitProgram() {
   for (auto any : module.getOps<rank::ProgramOp>())
     for (auto input : any.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
-      if (shape.empty() || input.getSource() == "random")
+      if (shape.empty() || input.getSourceFacts().source == InputSource::random)
         continue;
       samples = shape[0];
     }

@@ -390,7 +390,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     StringAttr from = attribute(kSource);
     IndexUse indices = indexUseOf(argument);
     rank::InputOp placed =
-        tables.addInput(input.getValue(), from ? from.getValue() : "token",
+        tables.addInput(input.getValue(), from ? from.getValue() : nameOf(InputSource::token),
                         source.getArgAttrOfType<ArrayAttr>(index, kStreams), indices.bound, type, loc);
     if (indices.uncounted) // also of tokens, which a file of samples may bring as well
       placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));

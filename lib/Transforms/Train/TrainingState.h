@@ -5,6 +5,7 @@
 #define HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/InputSources.h"
 #include "dialects/Hyc/PhaseNames.h"
 
 namespace hyc::train {

@@ -37,6 +37,16 @@ static LogicalResult verifyArguments(FuncOp function, ArrayRef<StringRef> requir
   return success();
 }
 
+static LogicalResult verifySources(FuncOp microbatch) {
+  for (unsigned index = 0, e = microbatch.getNumArguments(); index < e; ++index) {
+    StringRef source = microbatch.getArgAttrOfType<StringAttr>(index, kSource).getValue();
+    if (!findInputSource(source))
+      return microbatch.emitError("[train.inputs] argument ")
+             << index << " has hyc.source \"" << source << "\", expected one of " << listInputSources();
+  }
+  return success();
+}
+
 static LogicalResult verifyIds(FuncOp function, llvm::StringMap<Operation *> &owners) {
   for (Operation &op : function.getBody().front().without_terminator()) {
     if (getId(&op).empty())
@@ -197,7 +207,7 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
     auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch), apply = module.lookupSymbol<FuncOp>(kApply);
     SymbolTable symbols(module);
     llvm::StringMap<Operation *> ids;
-    return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
+    return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) && succeeded(verifySources(microbatch)) &&
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
                    succeeded(verifyIds(apply, ids)) && succeeded(verifyRandomOps(microbatch)) &&
                    succeeded(verifyStops(microbatch)) && succeeded(verifyStates(module)) &&
