@@ -105,6 +105,14 @@ int64_t ProgramOp::getPosition(dist::InstructionAttr instruction, std::optional<
   llvm_unreachable("not a kind of instruction");
 }
 
+std::optional<dist::InstructionKind> FuncOp::getKind() {
+  auto program = getOperation()->getParentOfType<ProgramOp>();
+  for (auto [position, name] : llvm::enumerate(program.getFunctionNames()))
+    if (getSymName() == name)
+      return kindAt(program, position);
+  return std::nullopt;
+}
+
 FuncOp ProgramOp::getPrepare() { return lookupSymbol<FuncOp>(kPrepare); }
 
 bool TransferOp::isMovedBy(dist::TransferAttr step, StringAttr entry) {

@@ -19,9 +19,16 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
   let description = [{
     `slots` is the number of micro-batches whose records are alive at once, counted once for each of the stage's chunks.
     The stage's `dist.schedule` stands beside it in the module.
+
+    Placement adds for how many `threads` workspaces are planned, `fixed_bytes` of a rank beside its arenas, and what a
+    checkpoint needs that is written as training goes on: `snapshot_bytes`, and `checkpoint_writer_bytes` of the thread
+    that writes (MemoryAccount.h). With `poison` programs can overwrite what the plan calls dead; with `writes_buffers`
+    forward changes frozen parameters, as running statistics.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
-                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages);
+                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages, OptionalAttr<I64Attr>:$threads,
+                       OptionalAttr<I64Attr>:$fixed_bytes, OptionalAttr<I64Attr>:$snapshot_bytes,
+                       OptionalAttr<I64Attr>:$checkpoint_writer_bytes, UnitAttr:$poison, UnitAttr:$writes_buffers);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{$sym_name `stage` $stage (`virtual_stages` $virtual_stages^)? `slots` $slots
                          attr-dict-with-keyword $body}];
@@ -351,6 +358,8 @@ def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator,
     ::mlir::Block &getBlock() { return getBody().front(); }
     /// Whether other functions call it, instead of the runtime.
     bool isShared() { return getBlock().getNumArguments() != 0; }
+    /// The kind of instruction that runs it, in whichever entry; none of @prepare, and of what other functions call.
+    ::std::optional<::hyc::dist::InstructionKind> getKind();
   }];
 }
 

@@ -13,8 +13,8 @@ using namespace hyc;
 using namespace hyc::cpp;
 
 std::optional<std::string> FunctionEmitter::workspaceOf(Operation *op) {
-  auto threads = op->getParentOfType<rank::ProgramOp>()->getAttrOfType<IntegerAttr>("threads");
-  if (!threads || workspaceBytes(op, threads.getInt()) == 0)
+  std::optional<int64_t> threads = op->getParentOfType<rank::ProgramOp>().getThreads();
+  if (!threads || workspaceBytes(op, *threads) == 0)
     return std::nullopt;
   return arenaBase(rank::kWorkspace, /*perSlot=*/false);
 }

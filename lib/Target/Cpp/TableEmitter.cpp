@@ -594,14 +594,14 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .mesh = " << describeMesh() << ",\n";
   os << "    .stage = " << program.getStage() << ",\n";
   // Kernels of GPUs have no threads of the host's, so that their workspaces say nothing of how many there may be.
-  auto threads = program->getAttrOfType<IntegerAttr>("threads");
+  std::optional<int64_t> threads = program.getThreads();
   if (threads && !program->getParentOfType<ModuleOp>()->hasAttr(kTargetAttribute))
-    os << "    .threads = " << threads.getInt() << ",\n";
-  if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
-    os << "    .fixedBytes = " << fixed.getInt() << ",\n";
-  if (program->hasAttr("writes_buffers"))
+    os << "    .threads = " << *threads << ",\n";
+  if (std::optional<int64_t> fixed = program.getFixedBytes())
+    os << "    .fixedBytes = " << *fixed << ",\n";
+  if (program.getWritesBuffers())
     os << "    .writesBuffers = true,\n";
-  if (program->hasAttr("poison"))
+  if (program.getPoison())
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
     os << "    .architectures = kArchitectures,\n";
@@ -615,10 +615,10 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
      << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .entries = kEntries,\n"
      << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n");
-  if (auto snapshot = program->getAttrOfType<IntegerAttr>("snapshot_bytes"))
-    os << "    .snapshotBytes = " << snapshot.getInt() << ",\n";
-  if (auto writer = program->getAttrOfType<IntegerAttr>("checkpoint_writer_bytes"))
-    os << "    .checkpointWriterBytes = " << writer.getInt() << ",\n";
+  if (std::optional<int64_t> snapshot = program.getSnapshotBytes())
+    os << "    .snapshotBytes = " << *snapshot << ",\n";
+  if (std::optional<int64_t> writer = program.getCheckpointWriterBytes())
+    os << "    .checkpointWriterBytes = " << *writer << ",\n";
   if (meetsInMicroBatches(program, mesh))
     os << "    .meetsInMicroBatches = true,\n";
   if (program.getPrepare())
