@@ -15,6 +15,7 @@
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Target/Cpp.h"
+#include "hycrt/mesh.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -24,6 +25,8 @@
 using namespace mlir;
 using namespace hyc;
 using llvm::Error;
+
+static_assert(dist::kFlatBlock == hycrt::kFlatBlock, "ranks cut flat shards where programs have them");
 
 std::string ProgramFolder::report() const {
   const Plan &plan = model.plan;
