@@ -347,6 +347,8 @@ struct KernelDescription {
   bool isByElement = false;
   // What frameworks start no kernel for: they pass a view of the operand on, or a number that the host knows.
   bool isViewInFrameworks = false;
+  // Products with a softmax between them, for which machines have a rate of their own.
+  bool isAttention = false;
 
   constexpr int outCount() const { return countOf(outs); }
   constexpr int inCount() const { return countOf(ins); }

@@ -18,9 +18,6 @@ inline constexpr llvm::StringLiteral kWholeBlocks = "rank.whole_blocks";
 inline constexpr int64_t kBlockBytes = 4096;
 inline int64_t wholeBlocks(int64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
-/// The arena of what is offloaded to the host's memory.
-inline constexpr llvm::StringLiteral kHostArena = "host";
-
 /// The arena that a placed buffer lies in; empty where it is not placed yet.
 llvm::StringRef arenaOf(mlir::Value buffer);
 

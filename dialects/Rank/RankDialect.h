@@ -3,6 +3,7 @@
 #define HYC_DIALECTS_RANK_RANKDIALECT_H
 
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/InputSources.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -105,6 +105,14 @@ int64_t ProgramOp::getPosition(dist::InstructionAttr instruction, std::optional<
   llvm_unreachable("not a kind of instruction");
 }
 
+std::optional<dist::InstructionKind> FuncOp::getKind() {
+  auto program = getOperation()->getParentOfType<ProgramOp>();
+  for (auto [position, name] : llvm::enumerate(program.getFunctionNames()))
+    if (getSymName() == name)
+      return kindAt(program, position);
+  return std::nullopt;
+}
+
 FuncOp ProgramOp::getPrepare() { return lookupSymbol<FuncOp>(kPrepare); }
 
 bool TransferOp::isMovedBy(dist::TransferAttr step, StringAttr entry) {
@@ -212,7 +220,16 @@ LogicalResult StateOp::verify() {
     return emitOpError("is flat over ") << *getFlat() << ", but its buffer " << getType() << " has not one dimension";
   return verifyPlaced(*this);
 }
-LogicalResult InputOp::verify() { return verifyPlaced(*this); }
+
+const hyc::InputSourceFacts &InputOp::getSourceFacts() { return *hyc::findInputSource(getSource()); }
+
+LogicalResult InputOp::verify() {
+  if (!hyc::findInputSource(getSource()))
+    return emitOpError("[input.source] has source \"")
+           << getSource() << "\", expected one of " << hyc::listInputSources();
+  return verifyPlaced(*this);
+}
+
 LogicalResult ScalarOp::verify() { return verifyPlaced(*this); }
 LogicalResult ConstantOp::verify() { return verifyPlaced(*this); }
 LogicalResult RecordOp::verify() { return verifyPlaced(*this); }

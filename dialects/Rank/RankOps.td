@@ -19,9 +19,16 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
   let description = [{
     `slots` is the number of micro-batches whose records are alive at once, counted once for each of the stage's chunks.
     The stage's `dist.schedule` stands beside it in the module.
+
+    Placement adds for how many `threads` workspaces are planned, `fixed_bytes` of a rank beside its arenas, and what a
+    checkpoint needs that is written as training goes on: `snapshot_bytes`, and `checkpoint_writer_bytes` of the thread
+    that writes (MemoryAccount.h). With `poison` programs can overwrite what the plan calls dead; with `writes_buffers`
+    forward changes frozen parameters, as running statistics.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
-                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages);
+                       DefaultValuedAttr<I64Attr, "1">:$virtual_stages, OptionalAttr<I64Attr>:$threads,
+                       OptionalAttr<I64Attr>:$fixed_bytes, OptionalAttr<I64Attr>:$snapshot_bytes,
+                       OptionalAttr<I64Attr>:$checkpoint_writer_bytes, UnitAttr:$poison, UnitAttr:$writes_buffers);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{$sym_name `stage` $stage (`virtual_stages` $virtual_stages^)? `slots` $slots
                          attr-dict-with-keyword $body}];
@@ -130,6 +137,13 @@ def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, 
   let description = [{
     `source` is what `hyc.source` says (see hyc.func); every index is below `bound`, but for the label `uncounted`, where
     samples may hold one that no loss counts. With random it holds a key a sample and stream, (B, N) for N `streams`.
+
+    1. `input.source`: `source` is one of those that dialects/Hyc/InputSources.h lists.
+  }];
+  let extraClassDeclaration = [{
+    BufferType getBufferType() { return ::llvm::cast<BufferType>(getType()); }
+    /// Of a verified input.
+    const ::hyc::InputSourceFacts &getSourceFacts();
   }];
   let assemblyFormat = [{$sym_name `source` $source (`streams` $streams^)? `bound` $bound `in` $arena (`at` $offset^)? `:`
                          $type attr-dict}];
@@ -344,6 +358,8 @@ def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator,
     ::mlir::Block &getBlock() { return getBody().front(); }
     /// Whether other functions call it, instead of the runtime.
     bool isShared() { return getBlock().getNumArguments() != 0; }
+    /// The kind of instruction that runs it, in whichever entry; none of @prepare, and of what other functions call.
+    ::std::optional<::hyc::dist::InstructionKind> getKind();
   }];
 }
 

@@ -97,7 +97,8 @@ inline constexpr KernelDescription kKernels[] = {
                 kMaskHead, kMaskQuery,   kRate,      kKeys,  kKeyStride, kPlace,   kQ,      kK,     kV,    kO},
      .cpu = {"kernels/attention/op.h", "attentionForward(#desc, q, k, v, o, lse)"},
      .cuda = {"kernels/attention/cuda.h", "attentionForward(#desc, place, q, k, v, o, lse)"},
-     .operations = [](const Call &c) { return operations(c, 2); }},
+     .operations = [](const Call &c) { return operations(c, 2); },
+     .isAttention = true},
     {.name = "attention_grad",
      .outs = {{"dq"}, {"dk"}, {"dv"}},
      .ins = {{"q"},
@@ -119,7 +120,8 @@ inline constexpr KernelDescription kKernels[] = {
      .workspace = gradientWorkspace,
      .cudaWorkspace =
          [](const Call &c) { return static_cast<int64_t>(cuda::attentionBackwardWorkspaceBytes(shapesOf(c))); },
-     .operations = [](const Call &c) { return operations(c, 5); }},
+     .operations = [](const Call &c) { return operations(c, 5); },
+     .isAttention = true},
 };
 
 }  // namespace hyc::kernels::described::attention

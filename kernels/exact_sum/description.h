@@ -3,6 +3,7 @@
 #define HYC_KERNELS_EXACT_SUM_DESCRIPTION_H_
 
 #include "kernels/description.h"
+#include "kernels/exact_sum/op.h"
 
 namespace hyc::kernels::described::exact_sum {
 

@@ -2,6 +2,7 @@
 #include "hyc/Analysis/Cuts.h"
 
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -17,7 +18,7 @@ std::vector<std::string> hyc::findCuts(FuncOp microbatch, int64_t chunks) {
   for (int64_t chunk = 1; chunk < chunks; ++chunk)
     for (Operation &op : microbatch.getBody().front()) {
       bool flows = llvm::any_of(op.getOperands(), [&](Value operand) { return fromInputs.contains(operand); });
-      if (dist::chunkOf(&op) != chunk || !flows || op.hasAttr("hyc.backward"))
+      if (dist::chunkOf(&op) != chunk || !flows || isBackward(&op))
         continue;
       cuts.push_back(getId(&op).str());
       break;

@@ -1,6 +1,7 @@
 // Names of further entries, and which inputs tell how long a sample is.
 #include "hyc/Analysis/Entry.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -28,13 +29,13 @@ static void findUses(Value numbers, bool &areLabels, bool &areOther) {
       areLabels |= use.getOperandNumber() == 1;
     else if (passesNumbers(user))
       findUses(user->getResult(0), areLabels, areOther);
-    else if (!user->hasAttr("hyc.backward"))
+    else if (!isBackward(user))
       areOther |= isa<EmbeddingOp>(user);
   }
 }
 
 LengthTeller hyc::lengthToldBy(FuncOp function, unsigned argument) {
-  auto name = function.getArgAttrOfType<StringAttr>(argument, "hyc.input");
+  auto name = function.getArgAttrOfType<StringAttr>(argument, kInput);
   if (!name)
     return LengthTeller::none;
   if (name.getValue().ends_with("attention_mask"))

@@ -2,6 +2,7 @@
 #include "FunctionCosts.h"
 
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Rank/Arenas.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/TimedCalls.h"
@@ -169,15 +170,18 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
   // What is overwritten in place is read and written.
   event.bytes = bytesOf(rank::readBuffers(call)) + bytesOf(rank::writtenBuffers(call)) + readResultBytes(call);
   event.operations = operationsOf(call);
+  bool isAttention = false;
   if (auto library = dyn_cast<rank::CallOp>(call)) {
+    const kernels::KernelDescription &kernel = KernelCall(library).getKernel();
     event.bytes -= untouchedBytes(library);
-    event.isStarted = !KernelCall(library).getKernel().isViewInFrameworks;
+    event.isStarted = !kernel.isViewInFrameworks;
+    isAttention = kernel.isAttention;
   }
   OperandRange read = rank::readBuffers(call);
   KernelWork work{event.operations, event.bytes};
+  work.isAttention = isAttention;
   if (!read.empty())
     work.elementBytes = typeOf(read.front()).getElementBytes();
-  work.isAttention = StringRef(callName(call)).starts_with("attention"); // and its gradient
   event.seconds = rates.kernelSeconds(work);
   event.bound = rates.kernelBound(work);
   if (double overBus = onGpu ? hostSeconds(call) : 0; overBus > event.seconds) {
@@ -189,8 +193,8 @@ Event FunctionCosts::costOfKernel(Operation *call) const {
 
 /// What a GPU's kernel waits for the host's memory that it reads and writes itself.
 double FunctionCosts::hostSeconds(Operation *call) const {
-  double bytes = bytesOf(rank::readBuffers(call), rank::kHostArena) +
-                 bytesOf(rank::writtenBuffers(call), rank::kHostArena) + readResultBytes(call, rank::kHostArena);
+  double bytes = bytesOf(rank::readBuffers(call), rank::kHost) + bytesOf(rank::writtenBuffers(call), rank::kHost) +
+                 readResultBytes(call, rank::kHost);
   return bytes / (rates.host * kBusShareOfKernels);
 }
 

@@ -1,6 +1,7 @@
 // Finds units by counting the values that cross each position, then layers by repetition.
 #include "hyc/Analysis/Layers.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "llvm/ADT/Hashing.h"
 
 using namespace mlir;
@@ -12,7 +13,7 @@ static SmallVector<Operation *> placedOps(FuncOp func) {
   fromInputs.insert_range(func.getArguments());
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front()) {
-    if (op.hasAttr("hyc.backward") || isa<ReturnOp>(op))
+    if (isBackward(&op) || isa<ReturnOp>(op))
       continue;
     if (llvm::none_of(op.getOperands(), [&](Value operand) { return fromInputs.contains(operand); }))
       continue;

@@ -41,9 +41,7 @@ int64_t JobAccount::mostDeviceBytes() const {
 
 void hyc::sortArenas(StageAccount &stage) {
   auto position = [](const ArenaAccount &arena) {
-    constexpr StringLiteral order[] = {"parameters", "gradients", "optimizer", "activations", "communication",
-                                       "constants",  "feeds",     "workspace", "host",        "nvme"};
-    return std::distance(std::begin(order), find(order, arena.name));
+    return std::distance(std::begin(rank::kArenas), find(rank::kArenas, arena.name));
   };
   llvm::stable_sort(stage.arenas,
                     [&](const ArenaAccount &a, const ArenaAccount &b) { return position(a) < position(b); });

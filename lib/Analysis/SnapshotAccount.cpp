@@ -38,7 +38,7 @@ std::map<int64_t, SnapshotBytes> hyc::accountSnapshots(ModuleOp module) {
       tensorBytes += size;
       // A disk is read as it is, and of a device's memory the host has an image that nobody else writes.
       StringRef arena = state.getArena();
-      if (arena == "nvme" || (onGpu && arena != "host"))
+      if (arena == rank::kNvme || (onGpu && arena != rank::kHost))
         continue;
       bytes.states += (size + kSnapshotAlignment - 1) / kSnapshotAlignment * kSnapshotAlignment;
     }

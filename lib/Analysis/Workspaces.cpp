@@ -22,9 +22,9 @@ int64_t hyc::fixedBytes(int64_t threads) {
   return process + kThreadBytes * threads;
 }
 
-int64_t hyc::readAheadBytes(Operation *program) {
+int64_t hyc::readAheadBytes(rank::ProgramOp program) {
   int64_t bytes = 0, sample = 0;
-  for (auto input : cast<rank::ProgramOp>(program).getOps<rank::InputOp>()) {
+  for (auto input : program.getOps<rank::InputOp>()) {
     rank::BufferType type = input.getBufferType();
     bytes += llvm::alignTo(type.getNumElements() * type.getElementBytes(), 64);
     // Of several sizes a sample is looked at before its step.
@@ -48,8 +48,7 @@ int64_t hyc::cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, in
   return kernels::reducePartialCount(isRows, outer, steps, inner);
 }
 
-int64_t hyc::cudaKernelWorkspaceBytes(Operation *op) {
-  auto kernel = cast<rank::KernelOp>(op);
+int64_t hyc::cudaKernelWorkspaceBytes(rank::KernelOp kernel) {
   if (kernel.getReduced().empty())
     return 0;
   rank::ReductionLoops loops = rank::reductionLoops(kernel);

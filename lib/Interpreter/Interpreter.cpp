@@ -1,6 +1,8 @@
 // The single-device interpreter: calls by position and by name, and access to its states.
 #include "hyc/Interpreter/Interpreter.h"
 
+#include "dialects/Hyc/PhaseNames.h"
+
 #include "Frame.h"
 #include "Values/Initializers.h"
 
@@ -49,9 +51,9 @@ FailureOr<SmallVector<Tensor>> Interpreter::call(StringRef name, const NamedTens
     return failure();
   SmallVector<Tensor> ordered;
   for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-    auto label = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto label = function.getArgAttrOfType<StringAttr>(index, kInput);
     if (!label)
-      label = function.getArgAttrOfType<StringAttr>(index, "hyc.scalar");
+      label = function.getArgAttrOfType<StringAttr>(index, kScalar);
     if (!label)
       return function.emitError("argument ") << index << " of @" << name << " has no hyc.input and no hyc.scalar",
              failure();

@@ -1,5 +1,6 @@
 // One training step of a single-device module: micro-batches in order, then the update.
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Interpreter/Interpreter.h"
 
 using namespace mlir;
@@ -39,12 +40,12 @@ FailureOr<StepResult> hyc::interpreter::runTrainStep(Interpreter &interpreter, A
                                                      StepScalars scalars) {
   interpreter.beginStep();
   for (const NamedTensors &inputs : microBatches)
-    if (failed(interpreter.call("microbatch", inputs)))
+    if (failed(interpreter.call(kMicrobatch, inputs)))
       return failure();
   NamedTensors arguments;
   for (StringRef name : {"lr", "momentum"})
     arguments[name] = Tensor::scalar(ElementKind::F64, *scalars.get(name));
-  if (failed(interpreter.call("apply", arguments)))
+  if (failed(interpreter.call(kApply, arguments)))
     return failure();
   StepResult result;
   for (StateOp state : interpreter.getModule().getOps<StateOp>())

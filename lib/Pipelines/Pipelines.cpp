@@ -3,6 +3,7 @@
 
 #include "InnerModules.h"
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Cuts.h"
 #include "hyc/Plan/AdapterSettings.h"
 #include "hyc/Plan/Policies.h"
@@ -253,7 +254,7 @@ void hyc::buildPlanFromLifetimes(OpPassManager &passes, const Plan &plan) {
   // Further sizes are planned by the same passes, cut where the largest is.
   passes.addPass(createRunInside(InnerModules::Sizes, [plan](OpPassManager &inside, ModuleOp around) {
     Plan cut = plan;
-    auto microbatch = around.lookupSymbol<FuncOp>("microbatch");
+    auto microbatch = around.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(around);
     if (microbatch && mesh && mesh.getChunks() > 1)
       cut.rules.cuts = findCuts(microbatch, mesh.getChunks());

@@ -28,6 +28,18 @@ module {
 // -----
 
 module {
+  // expected-error@+1 {{[train.inputs] argument 0 has hyc.source "tokens", expected one of token, next_token, own_token, next_own_token, position, presence, sample, random}}
+  hyc.func @microbatch(%x: tensor<2x4xi64> {hyc.input = "x", hyc.source = "tokens"}) {
+    hyc.return
+  }
+  hyc.func @apply() {
+    hyc.return
+  }
+}
+
+// -----
+
+module {
   hyc.func @microbatch() {
     // expected-error@+1 {{[train.ids] has no id}}
     %0 = hyc.constant dense<0.0> : tensor<f32>

@@ -456,6 +456,16 @@ def test_plans_without_making_programs():
     assert job.memory.total_bytes > 0
 
 
+def test_plans_count_the_ranks_along_axes_besides_dp_and_tp(tmp_path):
+    folder = pathlib.Path(__file__).parents[1] / "models" / "llama"
+    plan = dict(hyc.from_pretrained(folder, dim={"seq": 16}, dp=2, micro_batch=3, plan_only=True).plan.values)
+    plan["mesh"] = {**plan["mesh"], "axes": ["ep:2", "dp.hosts:2"]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    job = hyc.from_pretrained(folder, dim={"seq": 16}, plan=tmp_path / "plan.json", plan_only=True)
+    assert job.plan.ranks == 4 and job.plan.further_axes == {"ep": 2}
+    assert str(job.plan).startswith("4 ranks (tp 1 × pp 1 × dp 2 × ep 2), 6 samples a step")
+
+
 def test_weights_of_another_model_are_refused(tmp_path):
     from safetensors.torch import save_file
 

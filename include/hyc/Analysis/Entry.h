@@ -8,6 +8,7 @@
 #define HYC_ANALYSIS_ENTRY_H
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -80,7 +81,7 @@ inline bool isNameOfAPhase(llvm::StringRef name) {
   bool isNumbered = !number.empty() && llvm::all_of(number, [](char c) { return c >= '0' && c <= '9'; });
   if (isNumbered)
     return stem == "forward" || stem == "backward" || stem == "reduce" || stem == "apply";
-  return name == "train" || name == "microbatch" || name == "apply" || name == "mesh" || name == kEvaluate;
+  return name == kTrain || name == kMicrobatch || name == kApply || name == "mesh" || name == kEvaluate;
 }
 
 /// Visits what is in the module's own functions, and not in those of a module inside.

@@ -11,6 +11,7 @@
 #ifndef HYC_ANALYSIS_MEMORYACCOUNT_H
 #define HYC_ANALYSIS_MEMORYACCOUNT_H
 
+#include "dialects/Rank/Arenas.h"
 #include "hyc/Analysis/ArenaPlacement.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -79,8 +80,8 @@ struct ArenaAccount {
   std::vector<AccountedTensor> tensors;
   ArenaMoment peak;
 
-  /// Whether it takes up the device's memory: all but "host" and "nvme".
-  bool isOnDevice() const { return name != "host" && name != "nvme"; }
+  /// Whether it takes up the device's memory.
+  bool isOnDevice() const { return rank::isOnDevice(name); }
 };
 
 /// One exchange of one stage's functions, or one tensor that crosses to a neighbour.
@@ -141,7 +142,7 @@ struct StageAccount {
   const ArenaAccount *findArena(llvm::StringRef name) const;
 };
 
-/// Parameters first, then gradients, optimizer, activations, communication, workspace, host, nvme; others after them.
+/// In the order of rank::kArenas; others after them.
 void sortArenas(StageAccount &stage);
 
 /// Bytes that are alive in an arena at each time point of the schedule and of all entries.

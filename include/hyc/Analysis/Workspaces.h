@@ -6,8 +6,7 @@
 #ifndef HYC_ANALYSIS_WORKSPACES_H
 #define HYC_ANALYSIS_WORKSPACES_H
 
-#include "mlir/IR/Operation.h"
-#include "llvm/ADT/StringRef.h"
+#include "dialects/Rank/RankDialect.h"
 
 namespace hyc {
 
@@ -34,7 +33,7 @@ int64_t convolutionColumns(const ConvolutionShape &shape);
 int64_t cudaReductionPartials(bool isRows, int64_t outer, int64_t steps, int64_t inner);
 /// Bytes that a rank.kernel wants on GPUs: the partial results of all its combinations, 0 where each result has one
 /// block.
-int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
+int64_t cudaKernelWorkspaceBytes(rank::KernelOp kernel);
 
 /// What a rank of the CPU target has besides its arenas: code, libraries, heap, the tables of its channels, and of each
 /// thread the part of its stack that is touched. Declared from measurements, which test/e2e/MemoryTest.cpp repeats; the
@@ -43,8 +42,8 @@ int64_t cudaKernelWorkspaceBytes(mlir::Operation *kernel);
 /// ones take 2 MiB less since, which is left until all of them are measured again.
 int64_t fixedBytes(int64_t threads);
 
-/// What a rank.program takes to read the next micro-batch while one is computed: room for the inputs, and a thread.
-int64_t readAheadBytes(mlir::Operation *program);
+/// What a program takes to read the next micro-batch while one is computed: room for the inputs, and a thread.
+int64_t readAheadBytes(rank::ProgramOp program);
 
 } // namespace hyc
 

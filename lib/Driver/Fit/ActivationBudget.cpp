@@ -16,8 +16,6 @@ using namespace hyc;
 /// Compilations of the phases 3 to 5 that a search may take.
 static constexpr int kMostRounds = 8;
 
-static constexpr char kActivations[] = "activations";
-
 /// Bytes of the activations arena by stage; empty if some phase fails, which the compilation proper will tell about.
 static std::vector<int64_t> arenasUnder(const std::vector<int64_t> &budgets, ModuleOp train, Plan plan) {
   ScopedDiagnosticHandler silence(train.getContext(), [](Diagnostic &) { return success(); });
@@ -33,7 +31,7 @@ static std::vector<int64_t> arenasUnder(const std::vector<int64_t> &budgets, Mod
     return bytes;
   for (const StageAccount &stage : job.stages) {
     bytes.resize(std::max<size_t>(bytes.size(), stage.stage + 1));
-    if (const ArenaAccount *arena = stage.findArena(kActivations))
+    if (const ArenaAccount *arena = stage.findArena(rank::kActivations))
       bytes[stage.stage] = arena->bytes;
   }
   return bytes;
@@ -83,7 +81,7 @@ llvm::Error hyc::checkActivationMemory(const JobAccount &job, const CompileOptio
   if (!limit)
     return limit.takeError();
   for (const StageAccount &stage : job.stages)
-    if (const ArenaAccount *arena = stage.findArena(kActivations); arena && arena->bytes > *limit)
+    if (const ArenaAccount *arena = stage.findArena(rank::kActivations); arena && arena->bytes > *limit)
       return makeError(ExitCode::Data, "activations of stage " + Twine(stage.stage) + " take " + Twine(arena->bytes) +
                                            " bytes a rank under this plan, but --activation-memory is " +
                                            *options.activationMemory);

@@ -47,7 +47,7 @@ static std::string describeNeed(const JobAccount &job, const StageAccount &stage
 
 /// The same layout without what is kept for the run, where that suffices.
 static std::string proposeWriting(const JobAccount &job, const CompileOptions &options, const SearchMeans &means) {
-  if (llvm::none_of(job.stages, [](const StageAccount &stage) { return stage.findArena("constants"); }))
+  if (llvm::none_of(job.stages, [](const StageAccount &stage) { return stage.findArena(hyc::rank::kConstants); }))
     return {};
   CompileOptions changed = options;
   changed.keepConstants = false;

@@ -2,6 +2,7 @@
 #include "Fit/StatePlacement.h"
 
 #include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Plan/StateProperties.h"
 #include "llvm/ADT/STLExtras.h"
@@ -14,7 +15,7 @@ using namespace hyc;
 
 std::vector<MovableParam> hyc::collectMovable(ModuleOp module) {
   llvm::StringMap<int64_t> uses;
-  if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch"))
+  if (auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch))
     microbatch.walk(
         [&](ReadOp read) { uses[read.getSource()] += std::distance(read->user_begin(), read->user_end()); });
   std::vector<MovableParam> params;

@@ -2,6 +2,7 @@
 #include "Folder/AdapterFiles.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Adapters.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -29,7 +30,7 @@ static llvm::StringSet<> tiedParameters(ModuleOp module) {
     SmallVector<Value> values{read.getResult()};
     while (!values.empty())
       for (Operation *user : values.pop_back_val().getUsers()) {
-        if (user->hasAttr("hyc.backward"))
+        if (isBackward(user))
           continue;
         if (isa<EmbeddingOp>(user))
           lookedUp.insert(name);

@@ -15,6 +15,7 @@
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Plan/PlanText.h"
 #include "hyc/Target/Cpp.h"
+#include "hycrt/mesh.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -24,6 +25,8 @@
 using namespace mlir;
 using namespace hyc;
 using llvm::Error;
+
+static_assert(dist::kFlatBlock == hycrt::kFlatBlock, "ranks cut flat shards where programs have them");
 
 std::string ProgramFolder::report() const {
   const Plan &plan = model.plan;
@@ -56,10 +59,10 @@ std::string ProgramFolder::resolve(const std::string &modelFile) const {
 static std::string dataOf(ModuleOp rank) {
   std::string data;
   rank.walk([&](rank::InputOp input) {
-    StringRef source = input.getSource();
-    if (source == "sample")
+    InputSource source = input.getSourceFacts().source;
+    if (source == InputSource::sample)
       data = "samples";
-    else if (source != "random" && data.empty())
+    else if (source != InputSource::random && data.empty())
       data = "tokens";
   });
   return data;
@@ -121,8 +124,8 @@ Error ProgramFolder::writePlan() {
   if (Error error = folder.write("report.txt", report()))
     return error;
   const StepTime *step = model.time && !model.time->overlapped.stages.empty() ? &model.time->overlapped : nullptr;
-  if (Error error = folder.write(
-          "memory.json", writeMemoryJson(model.account, model.name, model.microBatch, *model.plan.gradAccum, step)))
+  const StepBatch batch{model.microBatch, *model.plan.gradAccum, std::max<int64_t>(1, model.sequence)};
+  if (Error error = folder.write("memory.json", writeMemoryJson(model.account, model.name, batch, step)))
     return error;
   return folder.write("plan.html", writePlanPage(model));
 }

@@ -4,6 +4,7 @@
 #include "Model/ModelTypes.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Driver/OptionChecks.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
@@ -156,7 +157,7 @@ static std::string readConfigText(StringRef path) {
 
 /// Binds the micro-batch to the model's first dimension.
 static Error bindBatch(ModelInput &input, const CompileOptions &options) {
-  auto entry = input.module->lookupSymbol<FuncOp>("train");
+  auto entry = input.module->lookupSymbol<FuncOp>(kTrain);
   if (!entry)
     return makeError(ExitCode::Data, options.input + ": has no hyc.func @train, the entry of a phase-1 module");
   if (entry.getNumArguments() == 0)
@@ -165,7 +166,7 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
   input.microBatch = *options.microBatch;
   for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
     auto type = cast<RankedTensorType>(argument.getType());
-    auto nameAttr = entry.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto nameAttr = entry.getArgAttrOfType<StringAttr>(index, kInput);
     std::string name = nameAttr ? nameAttr.str() : "#" + std::to_string(index);
     if (type.getRank() == 0)
       return makeError(ExitCode::Data,
@@ -214,7 +215,7 @@ Expected<ModelInput> hyc::readModel(MLIRContext &context, const DiagnosticCollec
     if (Error error = readCheckpoint(*result.module, diagnostics, options, names))
       return error;
   result.configText = readConfigText(path);
-  if (auto folder = (*result.module)->getAttrOfType<StringAttr>("hyc.model_folder"))
+  if (auto folder = (*result.module)->getAttrOfType<StringAttr>(kModelFolder))
     result.folder = folder.str();
   if (Error error = bindBatch(result, options))
     return error;

@@ -2,6 +2,7 @@
 #include "Model/ModelTypes.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/StoredTypes.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/Builders.h"
@@ -120,7 +121,7 @@ static Value converted(OpBuilder &builder, BlockArgument read, RankedTensorType 
 }
 
 void hyc::readByTypesOfData(ModuleOp module) {
-  auto entry = module.lookupSymbol<FuncOp>("train");
+  auto entry = module.lookupSymbol<FuncOp>(kTrain);
   if (!entry || entry.getBody().empty())
     return;
   OpBuilder builder(&entry.getBody().front(), entry.getBody().front().begin());
@@ -128,7 +129,7 @@ void hyc::readByTypesOfData(ModuleOp module) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || readAs(type.getElementType()) == type.getElementType())
       continue;
-    auto name = entry.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
+    auto name = entry.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kInput);
     argument.setType(type.clone(readAs(type.getElementType())));
     Value value = converted(builder, argument, type, ("inputs." + (name ? name.getValue() : "")).str());
     argument.replaceUsesWithIf(value, [&](OpOperand &use) { return use.getOwner() != value.getDefiningOp(); });

@@ -3,6 +3,7 @@
 
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Cuts.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/Repetition.h"
@@ -197,7 +198,7 @@ static Error applyToStates(const ParamStates &states, const PlanRule &rule, cons
 static std::vector<StringRef> inputNames(FuncOp function) {
   std::vector<StringRef> names;
   for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
-    auto name = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto name = function.getArgAttrOfType<StringAttr>(index, kInput);
     names.push_back(name ? name.getValue() : StringRef());
   }
   return names;
@@ -220,7 +221,7 @@ Error hyc::applyShardingRules(const PlanRules &rules, ModuleOp module) {
   };
   if (Error error = applyRules(rules.parameters, "parameter", names, known, setParam))
     return error;
-  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch);
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   auto setInput = [&](size_t index, dist::ShardingAttr sharding, const PlanRule &rule) -> Error {
@@ -255,7 +256,7 @@ Error hyc::applyStateRules(const PlanRules &rules, ModuleOp module) {
 static SmallVector<Operation *> forwardOps(FuncOp microbatch) {
   SmallVector<Operation *> ops;
   for (Operation &op : microbatch.getBody().front())
-    if (!op.hasAttr("hyc.backward") && op.getNumResults() > 0 && !getId(&op).empty() && !isFree(&op))
+    if (!isBackward(&op) && op.getNumResults() > 0 && !getId(&op).empty() && !isFree(&op))
       ops.push_back(&op);
   return ops;
 }
@@ -268,7 +269,7 @@ static void setLifetime(Operation *op, dist::LifetimeAttr lifetime) {
 }
 
 Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
-  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch);
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   SmallVector<Operation *> ops = forwardOps(microbatch);
@@ -292,12 +293,12 @@ Error hyc::applyLifetimeRules(const PlanRules &rules, ModuleOp module) {
 }
 
 Error hyc::checkCutRules(const PlanRules &rules, ModuleOp module) {
-  auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+  auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch);
   if (!microbatch)
     return makeError(ExitCode::Internal, "the module has no @microbatch to apply a plan to");
   std::vector<StringRef> ids;
   for (Operation &op : microbatch.getBody().front())
-    if (!op.hasAttr("hyc.backward") && !getId(&op).empty())
+    if (!isBackward(&op) && !getId(&op).empty())
       ids.push_back(getId(&op));
   for (const std::string &cut : rules.cuts)
     if (!llvm::is_contained(ids, cut))
@@ -308,7 +309,7 @@ Error hyc::checkCutRules(const PlanRules &rules, ModuleOp module) {
 }
 
 Error hyc::applyFormRules(const PlanRules &rules, ModuleOp module) {
-  auto train = module.lookupSymbol<FuncOp>("train");
+  auto train = module.lookupSymbol<FuncOp>(kTrain);
   if (!train)
     return makeError(ExitCode::Internal, "the module has no @train to apply a plan to");
   SmallVector<Operation *> ops;
@@ -324,9 +325,9 @@ Error hyc::applyFormRules(const PlanRules &rules, ModuleOp module) {
       return makeError(ExitCode::Data, rule.place + ": \"" + shown(rule.match) + "\" has form \"" + shown(rule.value) +
                                            "\", expected whole or decomposed");
     if (Error error = applyRule(rule, "composite op", ids, [&](size_t index) {
-          ops[index]->removeAttr("hyc.form");
+          ops[index]->removeAttr(kForm);
           if (rule.value != "whole")
-            ops[index]->setAttr("hyc.form", StringAttr::get(module.getContext(), rule.value));
+            ops[index]->setAttr(kForm, StringAttr::get(module.getContext(), rule.value));
           return Error::success();
         }))
       return error;
@@ -498,7 +499,7 @@ Plan hyc::describePlan(ModuleOp module, const Plan &chosen) {
     params.push_back(rule);
   }
   rules.parameters = summarize(params);
-  if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch")) {
+  if (auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch)) {
     for (auto [index, name] : llvm::enumerate(inputNames(microbatch)))
       if (Attribute sharding = microbatch.getArgAttr(index, dist::kSharding))
         rules.inputs.push_back({name.str(), spell(sharding)});

@@ -106,8 +106,7 @@ static void writeStage(json::OStream &json, const JobAccount &job, const StageAc
   });
 }
 
-std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t microBatch, int64_t gradAccum,
-                                 const StepTime *step) {
+std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, const StepBatch &batch, const StepTime *step) {
   std::string text;
   raw_string_ostream os(text);
   json::OStream json(os, /*IndentSize=*/1);
@@ -119,9 +118,10 @@ std::string hyc::writeMemoryJson(const JobAccount &job, StringRef name, int64_t 
       stream << "{\"tp\": " << job.tp << ", \"pp\": " << job.pp << ", \"dp\": " << job.dp << "}";
     });
     json.attributeEnd();
-    json.attribute("samples_per_step", microBatch * gradAccum * job.dp);
-    json.attribute("micro_batch", microBatch);
-    json.attribute("grad_accum", gradAccum);
+    json.attribute("samples_per_step", batch.microBatch * batch.gradAccum * job.dp);
+    json.attribute("micro_batch", batch.microBatch);
+    json.attribute("grad_accum", batch.gradAccum);
+    json.attribute("sequence", batch.sequence);
     if (step)
       json.attributeObject("estimate", [&] {
         json.attribute("step_ms", step->stages.front().total() * 1e3);

@@ -22,10 +22,14 @@ std::string summarizeMemory(const JobAccount &job);
 /// Every stage and arena, what is alive at each peak, and the volume of communication.
 std::string reportMemory(const JobAccount &job);
 
-/// memory.json; docs/memory-account.md describes it. `samples` of a step, all ranks together; `step`: null where no
-/// time was estimated.
-std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name, int64_t microBatch, int64_t gradAccum,
-                            const StepTime *step);
+/// What a step works on, as memory.json and manifest.json say it: samples, micro-batches, and tokens of a sample, 1
+/// where nothing is a token.
+struct StepBatch {
+  int64_t microBatch = 1, gradAccum = 1, sequence = 1;
+};
+
+/// memory.json; docs/memory-account.md describes it. `step`: null where no time was estimated.
+std::string writeMemoryJson(const JobAccount &job, llvm::StringRef name, const StepBatch &batch, const StepTime *step);
 
 } // namespace hyc
 

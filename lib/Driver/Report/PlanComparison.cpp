@@ -88,11 +88,14 @@ static Decisions decisionsOf(Plan &plan, const JsonValue &file) {
 }
 
 static Error readStage(const JsonObjectReader &stage, Outcome &outcome) {
-  int64_t device = 0, total = 0, sent = 0;
+  int64_t device = 0, total = 0, sent = 0, ranks = 0;
   for (auto [key, value] :
        {std::pair("device_bytes", &device), {"total_bytes", &total}, {"sent_bytes_per_step", &sent}})
     if (Error error = stage.read(key, *value, 0, kMostCount))
       return error;
+  if (Error error = stage.read("ranks", ranks, 1, kMostRanks))
+    return error;
+  outcome.ranks += ranks;
   outcome.deviceBytes = std::max(outcome.deviceBytes, device);
   outcome.hostBytes = std::max(outcome.hostBytes, total - device);
   outcome.sentBytes = std::max(outcome.sentBytes, sent);
@@ -111,16 +114,6 @@ static Error readStage(const JsonObjectReader &stage, Outcome &outcome) {
 
 /// Of memory.json.
 static Error readOutcome(const JsonObjectReader &root, Outcome &outcome) {
-  Expected<JsonObjectReader> mesh = root.child("mesh");
-  if (!mesh)
-    return mesh.takeError();
-  outcome.ranks = 1;
-  for (StringRef axis : {"tp", "pp", "dp"}) {
-    int64_t size = 1;
-    if (Error error = mesh->read(axis, size, 1, kMostRanks))
-      return error;
-    outcome.ranks *= size;
-  }
   if (Error error = root.read("samples_per_step", outcome.samples, 1, kMostCount))
     return error;
   for (auto [key, value] : {std::pair("micro_batch", &outcome.microBatch), {"grad_accum", &outcome.gradAccum}})

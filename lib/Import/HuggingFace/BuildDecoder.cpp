@@ -1,5 +1,6 @@
 // Embeddings, blocks and the head of a decoder.
 #include "DecoderBuilder.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -116,7 +117,7 @@ void DecoderBuilder::noteTensorPlan() {
   for (const auto &[name, style] : config.tensorPlan)
     entries.push_back(params.getStringAttr(names.base + "." + name + "=" + style));
   if (!entries.empty())
-    module->setAttr("hyc.tensor_plan", params.getArrayAttr(entries));
+    module->setAttr(kTensorPlan, params.getArrayAttr(entries));
 }
 
 Value DecoderBuilder::finish(Value x) {

@@ -1,6 +1,8 @@
 // Parameters stand before @train, ops at its end.
 #include "GraphBuilder.h"
 
+#include "dialects/Hyc/PhaseNames.h"
+
 using namespace mlir;
 using namespace hyc;
 
@@ -13,12 +15,12 @@ Attribute GraphBuilder::fill(double value) { return FillAttr::get(params.getCont
 SmallVector<Value> GraphBuilder::beginTrain(ArrayRef<Named> inputs, ArrayRef<Named> outputs) {
   auto typeOf = [](const Named &named) -> Type { return named.second; };
   auto func =
-      FuncOp::create(params, module.getLoc(), "train",
+      FuncOp::create(params, module.getLoc(), kTrain,
                      params.getFunctionType(llvm::map_to_vector(inputs, typeOf), llvm::map_to_vector(outputs, typeOf)));
   for (auto [index, input] : llvm::enumerate(inputs))
-    func.setArgAttr(static_cast<unsigned>(index), "hyc.input", params.getStringAttr(input.first));
+    func.setArgAttr(static_cast<unsigned>(index), kInput, params.getStringAttr(input.first));
   for (auto [index, output] : llvm::enumerate(outputs))
-    func.setResultAttr(static_cast<unsigned>(index), "hyc.output", params.getStringAttr(output.first));
+    func.setResultAttr(static_cast<unsigned>(index), kOutput, params.getStringAttr(output.first));
   params.setInsertionPoint(func);
   Block &block = func.getBody().empty() ? *func.addEntryBlock() : func.getBody().front();
   ops.setInsertionPointToEnd(&block);

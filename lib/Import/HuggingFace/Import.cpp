@@ -7,6 +7,7 @@
 #include "OwnArchitectures.h"
 #include "Whisper.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Decoder.h"
 #include "hyc/Support/InputFile.h"
@@ -227,7 +228,7 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importHuggingFace(MLIRContext &context, St
   StringRef folder = llvm::sys::path::parent_path(path);
   if (folder.empty())
     folder = ".";
-  (*module)->setAttr("hyc.model_folder", StringAttr::get(&context, folder));
+  (*module)->setAttr(kModelFolder, StringAttr::get(&context, folder));
   if (options.saysCausal && model->isCausal)
     (*module)->setAttr(kCausalAttribute, UnitAttr::get(&context));
   if (failed(startFromFolder(*module, loc, folder, *model, options)))

@@ -1,6 +1,7 @@
 // One pass over the nodes in dependency order. What depends on shapes alone is evaluated on the way, so that masks and
 // position ids arrive as constants; the rest becomes ops.
 #include "Importer.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Support/Truncation.h"
 #include "mlir/IR/Verifier.h"
@@ -152,12 +153,12 @@ LogicalResult Importer::importInputs() {
                                       << (dim.getValue() < 1 ? ": expected a size of at least 1"
                                                              : ": the model has no symbolic dimension of that name");
   module = ModuleOp::create(file.getLoc());
-  (*module)->setAttr("hyc.model_folder", builder.getStringAttr(file.getFolder()));
+  (*module)->setAttr(kModelFolder, builder.getStringAttr(file.getFolder()));
   builder.setInsertionPointToEnd(module->getBody());
-  function = FuncOp::create(builder, file.getLoc(), options.functionName, builder.getFunctionType(types, {}));
+  function = FuncOp::create(builder, file.getLoc(), kTrain, builder.getFunctionType(types, {}));
   builder.setInsertionPointToStart(&function.getBody().front());
   for (auto [index, input] : llvm::enumerate(inputs)) {
-    function.setArgAttr(index, "hyc.input", builder.getStringAttr(input->name()));
+    function.setArgAttr(index, kInput, builder.getStringAttr(input->name()));
     bind(input->name(), ofValue(function.getBody().getArgument(index)));
   }
   return success();
@@ -446,7 +447,7 @@ LogicalResult Importer::importOutputs() {
   llvm::SmallVector<Type> resultTypes(ValueRange(results).getTypes());
   function.setFunctionTypeAttr(TypeAttr::get(builder.getFunctionType(function.getArgumentTypes(), resultTypes)));
   for (auto [index, name] : llvm::enumerate(resultNames))
-    function.setResultAttr(index, "hyc.output", builder.getStringAttr(name));
+    function.setResultAttr(index, kOutput, builder.getStringAttr(name));
   return success();
 }
 

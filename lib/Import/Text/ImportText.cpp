@@ -2,6 +2,7 @@
 #include "hyc/Import/Text/ImportText.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Support/InputFile.h"
 #include "hyc/Support/OpIds.h"
 #include "mlir/IR/Builders.h"
@@ -241,10 +242,9 @@ FailureOr<OwningOpRef<ModuleOp>> hyc::importText(MLIRContext &context, StringRef
   if (!module)
     return failure();
   nameOps(*module);
-  constexpr llvm::StringLiteral folderAttr = "hyc.model_folder";
-  if (!(*module)->hasAttr(folderAttr)) {
+  if (!(*module)->hasAttr(kModelFolder)) {
     StringRef folder = llvm::sys::path::parent_path(path);
-    (*module)->setAttr(folderAttr, StringAttr::get(&context, folder.empty() ? StringRef(".") : folder));
+    (*module)->setAttr(kModelFolder, StringAttr::get(&context, folder.empty() ? StringRef(".") : folder));
   }
   return module;
 }

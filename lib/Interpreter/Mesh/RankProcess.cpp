@@ -2,6 +2,7 @@
 #include "Mesh/RankProcess.h"
 #include "Mesh/StateMoves.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -166,9 +167,9 @@ LogicalResult RankProcess::beginCompute(InstructionAttr instruction, Direction d
 
 FailureOr<Tensor> RankProcess::takeArgument(FuncOp function, unsigned index, const Slot &slot, Direction direction,
                                             int64_t microBatch) {
-  if (auto input = function.getArgAttrOfType<StringAttr>(index, "hyc.input"))
+  if (auto input = function.getArgAttrOfType<StringAttr>(index, kInput))
     return localInput(function, index, input.getValue(), microBatch);
-  auto saved = function.getArgAttrOfType<StringAttr>(index, "hyc.saved");
+  auto saved = function.getArgAttrOfType<StringAttr>(index, kSaved);
   auto id = saved ? saved : function.getArgAttrOfType<StringAttr>(index, dist::kChannel);
   const std::optional<Parcel> &parcel = saved ? slot.saved : slot.received[indexOf(direction)];
   auto entry = parcel ? parcel->tensors.find(id.getValue()) : NamedTensors::const_iterator();
@@ -184,7 +185,7 @@ LogicalResult RankProcess::endCompute(InstructionAttr instruction, Direction dir
   Slot &slot = slots[instruction.getSlot()];
   Parcel saved{Work::of(instruction), {}}, toSend = saved;
   for (auto [index, result] : llvm::enumerate(frame->getResults())) {
-    auto id = function.getResultAttrOfType<StringAttr>(index, "hyc.saved");
+    auto id = function.getResultAttrOfType<StringAttr>(index, kSaved);
     (id ? saved : toSend)
         .tensors[id ? id.getValue() : function.getResultAttrOfType<StringAttr>(index, dist::kChannel).getValue()] =
         result;
@@ -204,7 +205,7 @@ LogicalResult RankProcess::beginApply() {
   FuncOp apply = program.apply;
   SmallVector<Tensor> arguments;
   for (unsigned i = 0; i < apply.getNumArguments(); ++i) {
-    auto name = apply.getArgAttrOfType<StringAttr>(i, "hyc.scalar");
+    auto name = apply.getArgAttrOfType<StringAttr>(i, kScalar);
     std::optional<double> scalar = step.scalars.get(name.getValue());
     if (!scalar)
       return emitError() << "the interpreter knows no scalar \"" << name.getValue() << "\"";

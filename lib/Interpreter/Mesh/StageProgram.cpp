@@ -1,6 +1,7 @@
 // Finding and checking what a stage executes.
 #include "Mesh/StageProgram.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 
@@ -37,11 +38,11 @@ static LogicalResult checkLabels(FuncOp function, ArrayRef<StringRef> ofArgument
 static LogicalResult checkSaved(FuncOp forward, FuncOp backward) {
   std::map<StringRef, Type> saved;
   for (unsigned i = 0; i < forward.getNumResults(); ++i)
-    if (auto id = forward.getResultAttrOfType<StringAttr>(i, "hyc.saved"))
+    if (auto id = forward.getResultAttrOfType<StringAttr>(i, kSaved))
       if (!saved.emplace(id.getValue(), forward.getResultTypes()[i]).second)
         return forward.emitError("saves \"") << id.getValue() << "\" twice";
   for (unsigned i = 0; i < backward.getNumArguments(); ++i) {
-    auto id = backward.getArgAttrOfType<StringAttr>(i, "hyc.saved");
+    auto id = backward.getArgAttrOfType<StringAttr>(i, kSaved);
     if (!id)
       continue;
     auto entry = saved.find(id.getValue());
@@ -99,9 +100,9 @@ static LogicalResult checkInstructions(StageProgram &program, dist::MeshOp mesh)
 }
 
 static LogicalResult checkChunk(FuncOp forward, FuncOp backward) {
-  if (forward && failed(checkLabels(forward, {"hyc.input", dist::kChannel}, {"hyc.saved", dist::kChannel})))
+  if (forward && failed(checkLabels(forward, {kInput, dist::kChannel}, {kSaved, dist::kChannel})))
     return failure();
-  if (backward && failed(checkLabels(backward, {"hyc.input", "hyc.saved", dist::kChannel}, {dist::kChannel})))
+  if (backward && failed(checkLabels(backward, {kInput, kSaved, dist::kChannel}, {dist::kChannel})))
     return failure();
   return forward && backward ? checkSaved(forward, backward) : success();
 }
@@ -112,7 +113,7 @@ static LogicalResult checkProgram(StageProgram &program, dist::MeshOp mesh) {
       return failure();
   if (program.reduce && failed(checkLabels(program.reduce, {}, {})))
     return failure();
-  if (program.apply && failed(checkLabels(program.apply, {"hyc.scalar"}, {})))
+  if (program.apply && failed(checkLabels(program.apply, {kScalar}, {})))
     return failure();
   return checkInstructions(program, mesh);
 }

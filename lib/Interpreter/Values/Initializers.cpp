@@ -3,6 +3,7 @@
 #include "Values/Initializers.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/StoredTypes.h"
 #include "hyc/Interpreter/Philox.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -82,7 +83,7 @@ static void readHalfWidth(std::ifstream &file, ElementKind stored, const Element
 
 /// What relative paths start from: the folder asked for, else the one that the importer noted on the module.
 static StringRef folderOf(Operation *op, const Options &options) {
-  auto noted = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>("hyc.model_folder");
+  auto noted = op->getParentOfType<ModuleOp>()->getAttrOfType<StringAttr>(kModelFolder);
   return options.baseDirectory.empty() && noted ? noted.getValue() : StringRef(options.baseDirectory);
 }
 

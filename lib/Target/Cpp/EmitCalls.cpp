@@ -3,6 +3,7 @@
 #include "CallText.h"
 #include "FunctionEmitter.h"
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Rank/Arenas.h"
 #include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
@@ -12,10 +13,10 @@ using namespace hyc;
 using namespace hyc::cpp;
 
 std::optional<std::string> FunctionEmitter::workspaceOf(Operation *op) {
-  auto threads = op->getParentOfType<rank::ProgramOp>()->getAttrOfType<IntegerAttr>("threads");
-  if (!threads || workspaceBytes(op, threads.getInt()) == 0)
+  std::optional<int64_t> threads = op->getParentOfType<rank::ProgramOp>().getThreads();
+  if (!threads || workspaceBytes(op, *threads) == 0)
     return std::nullopt;
-  return arenaBase("workspace", /*perSlot=*/false);
+  return arenaBase(rank::kWorkspace, /*perSlot=*/false);
 }
 
 //===----------------------------------------------------------------------===//

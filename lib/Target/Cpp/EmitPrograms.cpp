@@ -101,14 +101,14 @@ static SmallVector<rank::FuncOp> calledFunctions(rank::ProgramOp program) {
 
 /// Whether the runtime calls it with a micro-batch.
 static bool isOfChunk(rank::FuncOp func) {
-  StringRef name = func.getSymName();
-  return name != "reduce" && name != "apply" && name != rank::kPrepare && !name.ends_with(".reduce");
+  std::optional<dist::InstructionKind> kind = func.getKind();
+  return kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward;
 }
 
 /// "runForward1(hycrt::Context& ctx, const hycrt::Call& call)"
 static std::string runnerSignature(rank::FuncOp func) {
   std::string arguments = isOfChunk(func) ? ", const hycrt::Call& call" : "";
-  if (func.getSymName() == "apply")
+  if (func.getKind() == dist::InstructionKind::apply)
     arguments = ", float learningRate";
   return runnerName(func.getSymName()) + "(hycrt::Context& ctx" + arguments + ")";
 }
@@ -138,7 +138,7 @@ LogicalResult ProgramPrinter::emitFunctionFile(rank::ProgramOp program, rank::Fu
   } else {
     // None of these has a micro-batch.
     os << "\n";
-    if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && name == "apply") {
+    if (auto lr = program.lookupSymbol<rank::ScalarOp>("lr"); lr && func.getKind() == dist::InstructionKind::apply) {
       std::string arena = constantName(lr.getArena()), offset = std::to_string(*lr.getOffset());
       os << "  *ctx.ptr<float>(" << arena << ", " << offset << ") = learningRate;\n"
          << target.afterLearningRate("{" + arena + ", " + offset + "}");
@@ -210,8 +210,7 @@ int64_t hyc::tokensOfSample(ModuleOp module) {
   for (auto program : module.getOps<rank::ProgramOp>())
     for (auto input : program.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
-      if (!shape.empty() &&
-          llvm::is_contained({"token", "next_token", "own_token", "next_own_token"}, input.getSource()))
+      if (!shape.empty() && input.getSourceFacts().isToken)
         return input.getBufferType().getNumElements() / std::max<int64_t>(1, shape[0]);
     }
   return 0;

@@ -2,6 +2,7 @@
 #include "TableEmitter.h"
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Arenas.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
@@ -10,7 +11,6 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -164,7 +164,7 @@ dist::ScheduleOp TableEmitter::schedule() {
 /// On GPUs: what is offloaded lies in the host's memory, where kernels may reach it. Nothing that the host writes while
 /// kernels run does.
 bool TableEmitter::isOnHost(rank::ArenaOp arena) {
-  return !options.architectures.empty() && arena.getSymName() == "host";
+  return !options.architectures.empty() && arena.getSymName() == rank::kHost;
 }
 
 void TableEmitter::emitArenas() {
@@ -286,16 +286,27 @@ LogicalResult TableEmitter::emitStates() {
   return success();
 }
 
-static StringRef sourceName(rank::InputOp input) {
-  return llvm::StringSwitch<StringRef>(input.getSource())
-      .Case("sample", "kSamples")
-      .Case("random", "kRandomKeys")
-      .Case("next_token", "kNextTokens")
-      .Case("own_token", "kOwnTokens")
-      .Case("next_own_token", "kNextOwnTokens")
-      .Case("position", "kPositions")
-      .Case("presence", "kPresence")
-      .Default("kTokens");
+/// Of hycrt::InputSource.
+static StringRef enumeratorOf(InputSource source) {
+  switch (source) {
+  case InputSource::token:
+    return "kTokens";
+  case InputSource::nextToken:
+    return "kNextTokens";
+  case InputSource::ownToken:
+    return "kOwnTokens";
+  case InputSource::nextOwnToken:
+    return "kNextOwnTokens";
+  case InputSource::position:
+    return "kPositions";
+  case InputSource::presence:
+    return "kPresence";
+  case InputSource::sample:
+    return "kSamples";
+  case InputSource::random:
+    return "kRandomKeys";
+  }
+  llvm_unreachable("not a source");
 }
 
 /// Declares the streams of a random input; gives what its row says of them.
@@ -339,7 +350,7 @@ void TableEmitter::emitInputs() {
   SmallVector<std::string> rows;
   for (auto input : program.getOps<rank::InputOp>())
     rows.push_back("{" + quoted(input.getSymName()) + ", " + dtype(input.getBufferType().getElementType()) +
-                   ", hycrt::InputSource::" + sourceName(input).str() + ", " +
+                   ", hycrt::InputSource::" + enumeratorOf(input.getSourceFacts().source).str() + ", " +
                    bufferRef(input.getArenaAttr(), *input.getOffset()) + ", " + std::to_string(input.getBound()) +
                    ", " + braced(sampleShapeOf(input)) + streams(input) + labelsAndLength(input) + "}");
   table("InputDesc", "kInputs", rows);
@@ -573,7 +584,7 @@ LogicalResult TableEmitter::emitProgram() {
   for (auto any : module.getOps<rank::ProgramOp>())
     for (auto input : any.getOps<rank::InputOp>()) {
       ArrayRef<int64_t> shape = input.getBufferType().getShape();
-      if (shape.empty() || input.getSource() == "random")
+      if (shape.empty() || input.getSourceFacts().source == InputSource::random)
         continue;
       samples = shape[0];
     }
@@ -583,14 +594,14 @@ LogicalResult TableEmitter::emitProgram() {
   os << "    .mesh = " << describeMesh() << ",\n";
   os << "    .stage = " << program.getStage() << ",\n";
   // Kernels of GPUs have no threads of the host's, so that their workspaces say nothing of how many there may be.
-  auto threads = program->getAttrOfType<IntegerAttr>("threads");
+  std::optional<int64_t> threads = program.getThreads();
   if (threads && !program->getParentOfType<ModuleOp>()->hasAttr(kTargetAttribute))
-    os << "    .threads = " << threads.getInt() << ",\n";
-  if (auto fixed = program->getAttrOfType<IntegerAttr>("fixed_bytes"))
-    os << "    .fixedBytes = " << fixed.getInt() << ",\n";
-  if (program->hasAttr("writes_buffers"))
+    os << "    .threads = " << *threads << ",\n";
+  if (std::optional<int64_t> fixed = program.getFixedBytes())
+    os << "    .fixedBytes = " << *fixed << ",\n";
+  if (program.getWritesBuffers())
     os << "    .writesBuffers = true,\n";
-  if (program->hasAttr("poison"))
+  if (program.getPoison())
     os << "    .poisons = true,\n";
   if (!options.architectures.empty())
     os << "    .architectures = kArchitectures,\n";
@@ -604,10 +615,10 @@ LogicalResult TableEmitter::emitProgram() {
      << ",\n    .collectives = " << tableUse("CollectiveDesc", "kCollectives")
      << ",\n    .transfers = " << tableUse("TransferDesc", "kTransfers") << ",\n    .entries = kEntries,\n"
      << (program.getOps<rank::SiteOp>().empty() ? "" : "    .checksFinite = true,\n");
-  if (auto snapshot = program->getAttrOfType<IntegerAttr>("snapshot_bytes"))
-    os << "    .snapshotBytes = " << snapshot.getInt() << ",\n";
-  if (auto writer = program->getAttrOfType<IntegerAttr>("checkpoint_writer_bytes"))
-    os << "    .checkpointWriterBytes = " << writer.getInt() << ",\n";
+  if (std::optional<int64_t> snapshot = program.getSnapshotBytes())
+    os << "    .snapshotBytes = " << *snapshot << ",\n";
+  if (std::optional<int64_t> writer = program.getCheckpointWriterBytes())
+    os << "    .checkpointWriterBytes = " << *writer << ",\n";
   if (meetsInMicroBatches(program, mesh))
     os << "    .meetsInMicroBatches = true,\n";
   if (program.getPrepare())

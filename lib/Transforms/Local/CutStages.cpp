@@ -5,6 +5,7 @@
 // chunk's forward to its own backward through the record of saved values. Which stage has a chunk does not matter here.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -77,9 +78,7 @@ private:
   /// holds something else.
   bool isRepeated(Operation *op) const { return isFree(op) && (repetition.isExact(op) || !isa<ReadOp>(op)); }
 
-  Place placeOf(Operation *op) {
-    return {op->getAttrOfType<IntegerAttr>(dist::kStage).getInt(), op->hasAttr("hyc.backward")};
-  }
+  Place placeOf(Operation *op) { return {op->getAttrOfType<IntegerAttr>(dist::kStage).getInt(), isBackward(op)}; }
 
   ChunkFunction &at(Place place) { return functions[(place.backward ? functions.size() / 2 : 0) + place.chunk]; }
 
@@ -138,7 +137,7 @@ private:
     // A forward value arrives in a backward function by being saved there, or, from a later chunk, with the cotangents.
     bool saved = !origin.backward && origin.chunk <= place.chunk;
     if (saved)
-      return route(value, origin, {place.chunk, false}, function, "hyc.saved", true);
+      return route(value, origin, {place.chunk, false}, function, kSaved, true);
     return route(value, origin, {place.chunk + 1, true}, function, "dist.channel", origin.chunk > place.chunk);
   }
 
@@ -167,8 +166,8 @@ private:
   }
 
   void addInput(BlockArgument argument, ChunkFunction &function) {
-    auto name = microbatch.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
-    addArgument(function, StringAttr::get(context, "hyc.input"), name ? name.str() : "", argument);
+    auto name = microbatch.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kInput);
+    addArgument(function, StringAttr::get(context, kInput), name ? name.str() : "", argument);
   }
 
   void emitFunction(OpBuilder &builder, ChunkFunction &function) {
@@ -198,7 +197,7 @@ private:
     NamedAttrList attributes;
     attributes.set(port.kind, StringAttr::get(context, port.id));
     if (auto input = dyn_cast<BlockArgument>(port.original))
-      for (StringRef name : {StringRef("hyc.source"), StringRef("hyc.streams")})
+      for (StringRef name : {StringRef(kSource), StringRef(kStreams)})
         if (Attribute source = microbatch.getArgAttr(input.getArgNumber(), name))
           attributes.set(name, source);
     return attributes.getDictionary(context);
@@ -214,7 +213,7 @@ private:
 struct CutStages : hyc::impl::CutStagesBase<CutStages> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to cut";

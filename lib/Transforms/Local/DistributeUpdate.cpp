@@ -6,6 +6,7 @@
 #include "Exchanges.h"
 #include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -37,7 +38,7 @@ SmallVector<StringAttr> splittingAxes(ShardingAttr sharding) {
 struct DistributeUpdate : hyc::impl::DistributeUpdateBase<DistributeUpdate> {
   void runOnOperation() override {
     module = getOperation();
-    auto apply = module.lookupSymbol<FuncOp>("apply");
+    auto apply = module.lookupSymbol<FuncOp>(kApply);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!apply || !mesh) {
       module.emitError("has no ") << (apply ? "dist.mesh" : "@apply") << " to distribute";
@@ -237,7 +238,7 @@ private:
       llvm::append_range(axes, portion.flat.getAxes());
       Value sum = squares;
       if (!axes.empty())
-        sum = local::allReduce(builder, builder, loc, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
+        sum = local::allReduce({builder, builder, loc}, dist::ReduceKind::sum, sum, local::groupOf(&getContext(), axes),
                                splitReason);
       total = total ? AddOp::create(builder, loc, total, sum).getResult() : sum;
     }
@@ -245,8 +246,8 @@ private:
       SmallVector<int64_t> all(stages);
       std::iota(all.begin(), all.end(), 0);
       total =
-          local::allReduce(builder, builder, loc, dist::ReduceKind::sum, total, local::groupOf(&getContext(), {}, all),
-                           {"grad_norm", "squares of every stage's gradients"});
+          local::allReduce({builder, builder, loc}, dist::ReduceKind::sum, total,
+                           local::groupOf(&getContext(), {}, all), {"grad_norm", "squares of every stage's gradients"});
     }
     return RoundSumOp::create(builder, loc, op.getType(), total);
   }

@@ -13,28 +13,35 @@ struct Reason {
   std::string why;
 };
 
-/// Starts an all_reduce at `start` and awaits it at `wait`.
-mlir::Value allReduce(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, dist::ReduceKind kind,
-                      mlir::Value value, dist::GroupAttr group, const Reason &reason);
+/// Where an exchange is started and where it is awaited.
+struct ExchangePlace {
+  mlir::OpBuilder &start, &wait;
+  mlir::Location loc;
+};
+
+/// Combines `value` over the group.
+mlir::Value allReduce(const ExchangePlace &at, dist::ReduceKind kind, mlir::Value value, dist::GroupAttr group,
+                      const Reason &reason);
 
 /// Joins shards of dimension `dim` into `whole` of its elements.
-mlir::Value allGather(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value shard, int64_t dim,
-                      int64_t whole, dist::GroupAttr group, const Reason &reason);
+mlir::Value allGather(const ExchangePlace &at, mlir::Value shard, int64_t dim, int64_t whole, dist::GroupAttr group,
+                      const Reason &reason);
 
 /// Sums `value` over the group; every member gets its shard of dimension `dim`, of type `shard`.
-mlir::Value reduceScatter(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
-                          int64_t dim, mlir::RankedTensorType shard, dist::GroupAttr group, const Reason &reason);
+mlir::Value reduceScatter(const ExchangePlace &at, mlir::Value value, int64_t dim, mlir::RankedTensorType shard,
+                          dist::GroupAttr group, const Reason &reason);
 
-/// Moves the split over the group's axes from dimension `concat` to dimension `split`.
-mlir::Value allToAll(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
-                     int64_t split, int64_t concat, mlir::RankedTensorType result, dist::GroupAttr group,
-                     const Reason &reason);
+/// From the dimension that is split over the group's axes to the one that is to be.
+struct SplitMove {
+  int64_t from, to;
+};
+mlir::Value allToAll(const ExchangePlace &at, mlir::Value value, SplitMove move, mlir::RankedTensorType result,
+                     dist::GroupAttr group, const Reason &reason);
 
 /// Sums `value` over the group; every member gets its flat shard, by its coordinate along `flat`, of the held type
 /// `shard`.
-mlir::Value reduceScatterFlat(mlir::OpBuilder &start, mlir::OpBuilder &wait, mlir::Location loc, mlir::Value value,
-                              mlir::RankedTensorType shard, dist::AxisListAttr flat, dist::GroupAttr group,
-                              const Reason &reason);
+mlir::Value reduceScatterFlat(const ExchangePlace &at, mlir::Value value, mlir::RankedTensorType shard,
+                              dist::AxisListAttr flat, dist::GroupAttr group, const Reason &reason);
 
 /// Starts to join flat shards into a tensor of type `whole`. The caller waits.
 mlir::Value startAllGatherFlat(mlir::OpBuilder &start, mlir::Location loc, mlir::Value shard,

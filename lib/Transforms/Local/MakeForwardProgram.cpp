@@ -1,6 +1,7 @@
 // MakeForwardProgram: a model's outputs, computed by one rank. What training adds to a step is there, and empty.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Transforms/Local/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -17,7 +18,7 @@ namespace {
 struct MakeForwardProgram : hyc::impl::MakeForwardProgramBase<MakeForwardProgram> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto entry = module.lookupSymbol<FuncOp>("train");
+    auto entry = module.lookupSymbol<FuncOp>(kTrain);
     if (!entry || dist::MeshOp::find(module)) {
       module.emitError(entry ? "has a mesh already" : "has no @train") << ", expected a model of phase 1";
       return signalPassFailure();
@@ -48,7 +49,7 @@ private:
     OpBuilder builder(terminator);
     auto zero = FillAttr::get(&getContext(), builder.getF64FloatAttr(0.0));
     for (auto [index, value] : llvm::enumerate(terminator.getOperands())) {
-      auto name = entry.getResultAttrOfType<StringAttr>(index, "hyc.output");
+      auto name = entry.getResultAttrOfType<StringAttr>(index, kOutput);
       OpBuilder before(entry);
       auto state =
           StateOp::create(before, entry.getLoc(), name ? name : builder.getStringAttr("output"), FlatSymbolRefAttr(),

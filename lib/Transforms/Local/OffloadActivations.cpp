@@ -4,6 +4,7 @@
 // saved there, too, and a copy on the first stage's host is of no use to the second.
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -19,8 +20,6 @@ using namespace hyc;
 using dist::LifetimeAttr;
 
 namespace {
-
-constexpr llvm::StringLiteral kBackward = "hyc.backward";
 
 /// An awaited value is known by the id of what was started.
 std::string idOf(Value value) {
@@ -50,7 +49,7 @@ public:
 
   void run() {
     for (Operation &user : llvm::make_early_inc_range(func.getBody().front()))
-      if (user.hasAttr(kBackward) && !isFree(&user))
+      if (isBackward(&user) && !isFree(&user))
         for (OpOperand &operand : user.getOpOperands())
           operand.set(onDevice(operand.get(), &user));
   }
@@ -62,7 +61,7 @@ private:
   Value onDevice(Value value, Operation *user) {
     Operation *def = value.getDefiningOp();
     auto stage = user->getAttrOfType<IntegerAttr>(dist::kStage);
-    if (!def || !stage || (def->hasAttr(kBackward) && !isFree(def)))
+    if (!def || !stage || (isBackward(def) && !isFree(def)))
       return value;
     auto key = std::pair(value, stage.getInt());
     if (Value known = found.lookup(key))
@@ -116,7 +115,7 @@ private:
 
 struct OffloadActivations : hyc::impl::OffloadActivationsBase<OffloadActivations> {
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<FuncOp>("microbatch");
+    auto func = getOperation().lookupSymbol<FuncOp>(kMicrobatch);
     if (!func) {
       getOperation().emitError("has no @microbatch to offload activations of");
       return signalPassFailure();

@@ -5,6 +5,7 @@
 // parameters are the exception: every use reads and gathers them anew, so that the whole is there for that use only.
 #include "Exchanges.h"
 #include "dialects/Dist/AttributeText.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Local/Passes.h"
@@ -68,7 +69,7 @@ private:
   /// the record between the two holds shards.
   bool looksBack(Value original) const {
     Operation *def = original.getDefiningOp();
-    return def && user && !def->hasAttr("hyc.backward") && user->hasAttr("hyc.backward");
+    return def && user && !isBackward(def) && isBackward(user);
   }
 
   LogicalResult rewriteGeneric(Operation *op, ShardingRuleOpInterface rule);
@@ -79,7 +80,7 @@ private:
 
   /// Carries id, stage, lifetime and the backward mark over to an op made for `from`.
   template <typename OpT> OpT mark(OpT made, Operation *from, StringRef suffix = "") {
-    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
+    for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage), StringRef(dist::kLifetime)})
       if (Attribute attribute = from->getAttr(name))
         made->setAttr(name, attribute);
     if (!getId(from).empty())
@@ -113,7 +114,7 @@ static void savePartsOfCopiesOnly(Operation *made, ShardingAttr sharding) {
 /// converted for the op that needs it first.
 void Partitioner::placeLike(Operation *added, Value original) {
   Operation *def = original.getDefiningOp() ? original.getDefiningOp() : user;
-  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage), StringRef(dist::kLifetime)})
+  for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage), StringRef(dist::kLifetime)})
     if (Attribute attribute = def->getAttr(name))
       added->setAttr(name, attribute);
   // What the first user of an argument saves in parts is its own result.
@@ -125,7 +126,7 @@ void Partitioner::placeLike(Operation *added, Value original) {
 void Partitioner::placeJoin(Operation *added, Value original) {
   if (!looksBack(original))
     return placeLike(added, original);
-  for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)})
+  for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage)})
     if (Attribute attribute = user->getAttr(name))
       added->setAttr(name, attribute);
 }
@@ -185,7 +186,7 @@ Value Partitioner::closePartial(Value original, Version from, ArrayRef<StringAtt
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
-  Value whole = local::allReduce(start, builder, original.getLoc(), kind, from.local, local::groupOf(context, axes),
+  Value whole = local::allReduce({start, builder, original.getLoc()}, kind, from.local, local::groupOf(context, axes),
                                  {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   placeLike(whole.getDefiningOp(), original);
@@ -231,7 +232,7 @@ std::optional<Version> Partitioner::scatterPartial(Value original, const Version
   OpBuilder start(context);
   start.setInsertionPointAfterValue(from.local);
   Operation *def = original.getDefiningOp();
-  Value sum = local::reduceScatter(start, builder, original.getLoc(), from.local, dim, shard,
+  Value sum = local::reduceScatter({start, builder, original.getLoc()}, from.local, dim, shard,
                                    local::groupOf(context, axes), {def ? getId(def) : "input", textOf(from.sharding)});
   ++exchanges;
   for (Operation *made : {sum.getDefiningOp(), sum.getDefiningOp()->getOperand(0).getDefiningOp()}) {
@@ -278,7 +279,7 @@ Value Partitioner::reduceToShard(Value original, ShardingAttr wanted, AxisListAt
   start.setInsertionPointAfterValue(known.local);
   Operation *def = original.getDefiningOp();
   Value sum =
-      local::reduceScatterFlat(start, builder, original.getLoc(), known.local, shard, flat,
+      local::reduceScatterFlat({start, builder, original.getLoc()}, known.local, shard, flat,
                                local::groupOf(context, partial), {def ? getId(def) : "input", textOf(known.sharding)});
   ++exchanges;
   placeLike(sum.getDefiningOp(), original);
@@ -327,7 +328,7 @@ Value Partitioner::gather(Value original, Value shard, int64_t dim, int64_t size
     bool last = step == steps.back();
     int64_t joined = last ? size : cast<RankedTensorType>(shard.getType()).getDimSize(dim) * mesh.getSize(step);
     OpBuilder start = builderOfJoin(original, shard);
-    shard = local::allGather(start, builder, original.getLoc(), shard, dim, joined,
+    shard = local::allGather({start, builder, original.getLoc()}, shard, dim, joined,
                              local::groupOf(context, step.getAxes()), {def ? getId(def) : "input", why});
     ++exchanges;
     placeJoin(shard.getDefiningOp(), original);
@@ -341,7 +342,7 @@ Value Partitioner::moveSplit(Value original, Value value, int64_t to, int64_t fr
                              AxisListAttr axes, const std::string &why) {
   OpBuilder start = builderOfJoin(original, value);
   Operation *def = original.getDefiningOp();
-  Value moved = local::allToAll(start, builder, original.getLoc(), value, to, from, result,
+  Value moved = local::allToAll({start, builder, original.getLoc()}, value, {from, to}, result,
                                 local::groupOf(context, axes.getAxes()), {def ? getId(def) : "input", why});
   ++exchanges;
   placeJoin(moved.getDefiningOp(), original);
@@ -543,7 +544,7 @@ Value Partitioner::shardOffset(Operation *op, AxisListAttr axes, int64_t size) {
 
 Value Partitioner::allReduceNow(Operation *op, dist::ReduceKind kind, Value value, AxisListAttr axes, StringRef why) {
   ++exchanges;
-  Value whole = local::allReduce(builder, builder, op->getLoc(), kind, value, local::groupOf(context, axes.getAxes()),
+  Value whole = local::allReduce({builder, builder, op->getLoc()}, kind, value, local::groupOf(context, axes.getAxes()),
                                  {getId(op), why.str()});
   mark(whole.getDefiningOp(), op);
   mark(whole.getDefiningOp()->getOperand(0).getDefiningOp(), op);
@@ -610,7 +611,7 @@ private:
       if (derived.contains(operand.getDefiningOp()))
         clone(operand, user, builder, mapping);
     Operation *copy = builder.clone(*def, mapping);
-    for (StringRef name : {StringRef("hyc.backward"), StringRef(dist::kStage)}) {
+    for (StringRef name : {StringRef(kBackward), StringRef(dist::kStage)}) {
       copy->removeAttr(name);
       if (Attribute attribute = user->getAttr(name))
         copy->setAttr(name, attribute);
@@ -630,7 +631,7 @@ private:
 struct Partition : hyc::impl::PartitionBase<Partition> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to partition";

@@ -7,6 +7,7 @@
 // The surprise: a stage never computes again what an earlier stage computed. Such a value has come over a channel, and
 // stays.
 #include "Exchanges.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -24,8 +25,6 @@ using dist::LifetimeAttr;
 
 namespace {
 
-constexpr llvm::StringLiteral kBackward = "hyc.backward";
-
 class Recomputer {
 public:
   Recomputer(FuncOp func, dist::MeshOp mesh) : func(func), mesh(mesh), context(func.getContext()), repetition(func) {}
@@ -35,7 +34,7 @@ public:
   int64_t clonedOps = 0, splitValues = 0;
 
 private:
-  static bool isForward(Operation *op) { return op && !op->hasAttr(kBackward) && op->getNumResults() > 0; }
+  static bool isForward(Operation *op) { return op && !isBackward(op) && op->getNumResults() > 0; }
   static bool isKeptInParts(Operation *op) {
     return isForward(op) && !isFree(op) && !LifetimeAttr::of(op).getOver().empty();
   }
@@ -155,7 +154,7 @@ Value Recomputer::join(Value value, ArrayRef<StringAttr> axes, Operation *user) 
     setId(part, id + ".part");
   if (LifetimeAttr::of(op).isOffload())
     part->setAttr(dist::kLifetime, LifetimeAttr::get(context, dist::LifetimeKind::offload));
-  whole = local::allGather(beforeUser, beforeUser, op->getLoc(), part, dim, type.getDimSize(dim),
+  whole = local::allGather({beforeUser, beforeUser, op->getLoc()}, part, dim, type.getDimSize(dim),
                            local::groupOf(context, axes), {getId(op), "saved in parts over its ranks"});
   for (Operation *added : {whole.getDefiningOp(), whole.getDefiningOp()->getOperand(0).getDefiningOp()}) {
     added->setAttr(dist::kStage, stageAttr);
@@ -192,7 +191,7 @@ void Recomputer::run() {
   SmallVector<Operation *> backward;
   for (auto [position, op] : llvm::enumerate(func.getBody().front())) {
     order[&op] = position;
-    if (op.hasAttr(kBackward))
+    if (isBackward(&op))
       backward.push_back(&op);
   }
   for (Operation *op : backward)
@@ -202,7 +201,7 @@ void Recomputer::run() {
 struct RecomputeActivations : hyc::impl::RecomputeActivationsBase<RecomputeActivations> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to recompute in";
@@ -214,7 +213,7 @@ struct RecomputeActivations : hyc::impl::RecomputeActivationsBase<RecomputeActiv
     splitValues += recomputer.splitValues;
     // Realised, but for what hyc-offload-activations does: from here on the program itself says what is saved.
     for (Operation &op : func.getBody().front())
-      if (op.hasAttr(dist::kLifetime) && (!LifetimeAttr::of(&op).isOffload() || op.hasAttr(kBackward)))
+      if (op.hasAttr(dist::kLifetime) && (!LifetimeAttr::of(&op).isOffload() || isBackward(&op)))
         op.removeAttr(dist::kLifetime);
   }
 };

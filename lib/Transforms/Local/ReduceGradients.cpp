@@ -187,7 +187,7 @@ private:
     } else {
       term = zeros(builders.start, reduction.loc(), crossing);
     }
-    Value sum = local::allReduce(builders.start, builders.end, reduction.loc(), reduction.kind, term, reduction.group,
+    Value sum = local::allReduce({builders.start, builders.end, reduction.loc()}, reduction.kind, term, reduction.group,
                                  {reduction.state.getSymName(), reduction.why});
     if (crossing != type)
       sum = ConvertOp::create(builders.end, reduction.loc(), type, sum);
@@ -203,7 +203,7 @@ private:
       WriteOp::create(builders.start, loc, zeros(builders.start, loc, type), reduction.name());
     Value term = ReadOp::create(builders.start, loc, type, reduction.name());
     Value sum =
-        local::reduceScatterFlat(builders.start, builders.end, loc, term, local::flatShardType(type, owned, mesh),
+        local::reduceScatterFlat({builders.start, builders.end, loc}, term, local::flatShardType(type, owned, mesh),
                                  owned, reduction.group, {reduction.state.getSymName(), reduction.why});
     WriteOp::create(builders.end, loc, sum, reduction.name())->setAttr(dist::kFlat, owned);
   }

@@ -1,6 +1,7 @@
 // Checks the invariant of phase 4.
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Transforms/Local/Passes.h"
 #include "llvm/ADT/DenseMap.h"
 #include <map>
@@ -155,7 +156,7 @@ private:
       return failure();
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       FuncOp forward = find(InstructionKind::forward, chunk), backward = find(InstructionKind::backward, chunk);
-      if (failed(verifyPorts(forward, backward, "hyc.saved")))
+      if (failed(verifyPorts(forward, backward, kSaved)))
         return failure();
       if (chunk + 1 < chunks &&
           (failed(verifyPorts(forward, find(InstructionKind::forward, chunk + 1), dist::kChannel)) ||

@@ -2,6 +2,7 @@
 // meets it; so does padding, into the convolution that reads it. Nothing moves up, so that it ends.
 #include "RepeatedHeads.h"
 #include "RewriteFunctions.h"
+#include "dialects/Hyc/EinsumLetters.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Analysis/ReshapeGroups.h"
@@ -320,13 +321,6 @@ struct AbsorbOperandBroadcast : LayoutPattern<EinsumOp> {
   }
 };
 
-char unusedLetter(std::string &used) {
-  for (char letter : StringRef("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-    if (used.find(letter) == std::string::npos)
-      return used += letter, letter;
-  return 0;
-}
-
 /// einsum(merge(x), y): each merged letter becomes the letters of its factors, everywhere.
 struct AbsorbOperandMerge : LayoutPattern<EinsumOp> {
   using LayoutPattern::LayoutPattern;
@@ -367,9 +361,10 @@ private:
       entry.letters = letter;
       entry.sizes.assign(sizes.begin(), sizes.end());
       while (entry.letters.size() < entry.sizes.size()) {
-        entry.letters += unusedLetter(used);
-        if (!entry.letters.back())
+        std::optional<char> unused = unusedLetter(used);
+        if (!unused)
           return failure();
+        entry.letters += *unused, used += *unused;
       }
     }
     if (factors.empty())

@@ -2,6 +2,7 @@
 // up only where all that is above it ends in parameters, so that none gets stuck half way.
 #include "DeadOps.h"
 #include "RewriteFunctions.h"
+#include "dialects/Hyc/EinsumLetters.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Analysis/ReshapeGroups.h"
 #include "hyc/Support/OpIds.h"
@@ -155,10 +156,10 @@ private:
       name = letter;
       sizes[letter] = list;
       while (name.size() < list.size()) {
-        char unused = findUnused(used);
+        std::optional<char> unused = unusedLetter(used);
         if (!unused)
           return {};
-        name += unused, used += unused;
+        name += *unused, used += *unused;
       }
     }
     SmallVector<Value, 2> operands;
@@ -179,13 +180,6 @@ private:
     auto raised = EinsumOp::create(rewriter, op.getLoc(), rewriter.getStringAttr(spec), operands[0], operands[1]);
     copyId(op, raised);
     return raised;
-  }
-
-  static char findUnused(StringRef used) {
-    for (char letter : StringRef("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-      if (!used.contains(letter))
-        return letter;
-    return 0;
   }
 
   OpIds &ids;

@@ -1,4 +1,5 @@
 // NormalizeModel: one order of ops and parameters, one choice of letters, one numbering of ids.
+#include "dialects/Hyc/EinsumLetters.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -92,11 +93,10 @@ void orderParameters(ModuleOp module, FuncOp function) {
 /// Letters in the order of the alphabet as they come in the operands.
 void renameLetters(EinsumOp op) {
   llvm::SmallDenseMap<char, char> names;
-  constexpr StringLiteral alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string spec = op.getSpec().str();
   for (char &letter : spec)
     if (llvm::isAlpha(letter))
-      letter = names.try_emplace(letter, alphabet[names.size()]).first->second;
+      letter = names.try_emplace(letter, kEinsumLetters[names.size()]).first->second;
   op.setSpec(spec);
 }
 

@@ -1,6 +1,7 @@
 // SeparateDocuments: follows samples and tokens from the input through every op by the factors of sharding rules, so
 // that whatever joins tokens of one sequence is found, whether it is attention or not.
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "hyc/Support/OpIds.h"
 #include "hyc/Transforms/Model/Passes.h"
@@ -14,7 +15,7 @@ namespace hyc {
 } // namespace hyc
 
 namespace {
-constexpr llvm::StringLiteral kInputName = "hyc.input", kPositions = "position_ids";
+constexpr llvm::StringLiteral kPositions = "position_ids";
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -84,7 +85,7 @@ Value Separation::positions() {
     auto type = RankedTensorType::get({samples, sequence}, builder.getI64Type());
     unsigned index = entry.getNumArguments();
     (void)entry.insertArgument(
-        index, type, builder.getDictionaryAttr({builder.getNamedAttr(kInputName, builder.getStringAttr(kPositions))}),
+        index, type, builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(kPositions))}),
         entry.getLoc());
     mine = entry.getArgument(index);
   }
@@ -269,11 +270,11 @@ LogicalResult Separation::run() {
 
 struct SeparateDocuments : hyc::impl::SeparateDocumentsBase<SeparateDocuments> {
   void runOnOperation() override {
-    auto entry = getOperation().lookupSymbol<FuncOp>("train");
+    auto entry = getOperation().lookupSymbol<FuncOp>(kTrain);
     if (!entry)
       return;
     for (unsigned index = 0, e = entry.getNumArguments(); index < e; ++index)
-      if (auto name = entry.getArgAttrOfType<StringAttr>(index, kInputName); name && name.getValue() == kPositions)
+      if (auto name = entry.getArgAttrOfType<StringAttr>(index, kInput); name && name.getValue() == kPositions)
         return; // the model tells them apart by itself
     OpIds ids(getOperation());
     if (failed(Separation(entry, ids).run()))

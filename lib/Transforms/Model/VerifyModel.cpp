@@ -1,5 +1,6 @@
 // VerifyModel: the invariant of phase 1, constraint by constraint as Passes.td lists them.
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Transforms/Model/Passes.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -28,11 +29,10 @@ static LogicalResult verifyNames(FuncOp entry, unsigned count, StringRef kind,
 }
 
 static LogicalResult verifyEntry(FuncOp entry) {
-  return success(
-      succeeded(verifyNames(entry, entry.getNumArguments(), "input",
-                            [&](unsigned i) { return entry.getArgAttrOfType<StringAttr>(i, "hyc.input"); })) &&
-      succeeded(verifyNames(entry, entry.getNumResults(), "output",
-                            [&](unsigned i) { return entry.getResultAttrOfType<StringAttr>(i, "hyc.output"); })));
+  return success(succeeded(verifyNames(entry, entry.getNumArguments(), "input",
+                                       [&](unsigned i) { return entry.getArgAttrOfType<StringAttr>(i, kInput); })) &&
+                 succeeded(verifyNames(entry, entry.getNumResults(), "output",
+                                       [&](unsigned i) { return entry.getResultAttrOfType<StringAttr>(i, kOutput); })));
 }
 
 static LogicalResult verifyOps(ModuleOp module, FuncOp entry) {
@@ -79,7 +79,7 @@ struct VerifyModel : hyc::impl::VerifyModelBase<VerifyModel> {
   }
 
   static LogicalResult verify(ModuleOp module) {
-    auto entry = module.lookupSymbol<FuncOp>("train");
+    auto entry = module.lookupSymbol<FuncOp>(kTrain);
     if (!entry)
       return module.emitError("[model.entry] has no @train");
     for (auto state : module.getOps<StateOp>())

@@ -1,6 +1,7 @@
 // AdoptPlan: a module that evaluates follows the plan of the module around it, which trains.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Plan/Policies.h"
@@ -32,8 +33,8 @@ struct AdoptPlan : hyc::impl::AdoptPlanBase<AdoptPlan> {
     if (!evaluation)
       return markAllAnalysesPreserved();
     mesh = dist::MeshOp::find(training);
-    from = training.lookupSymbol<FuncOp>("microbatch");
-    to = evaluation.lookupSymbol<FuncOp>("microbatch");
+    from = training.lookupSymbol<FuncOp>(kMicrobatch);
+    to = evaluation.lookupSymbol<FuncOp>(kMicrobatch);
     if (!mesh || !from || !to) {
       training.emitError("has no ") << (!mesh ? "dist.mesh" : "@microbatch") << " to adopt a plan from, or for";
       return signalPassFailure();
@@ -124,9 +125,9 @@ private:
   LogicalResult adoptInputs() {
     llvm::DenseMap<Attribute, Attribute> known;
     for (unsigned i = 0, e = from.getNumArguments(); i < e; ++i)
-      known[from.getArgAttr(i, "hyc.input")] = from.getArgAttr(i, dist::kSharding);
+      known[from.getArgAttr(i, kInput)] = from.getArgAttr(i, dist::kSharding);
     for (unsigned i = 0, e = to.getNumArguments(); i < e; ++i) {
-      Attribute name = to.getArgAttr(i, "hyc.input"), sharding = name ? known.lookup(name) : Attribute();
+      Attribute name = to.getArgAttr(i, kInput), sharding = name ? known.lookup(name) : Attribute();
       if (!sharding)
         return to.emitError("argument ") << i << " is input " << (name ? name : Attribute(UnitAttr::get(&getContext())))
                                          << ", which training does not read";
@@ -141,7 +142,7 @@ private:
   LogicalResult adoptStages() {
     llvm::StringMap<int64_t> chunkOfId;
     for (Operation &op : from.getBody().front())
-      if (!op.hasAttr("hyc.backward") && !getId(&op).empty())
+      if (!isBackward(&op) && !getId(&op).empty())
         if (std::optional<int64_t> chunk = dist::chunkOf(&op))
           chunkOfId[getId(&op)] = *chunk;
     llvm::DenseMap<Operation *, int64_t> chunks; ///< none: what uses it decides

@@ -1,5 +1,6 @@
 // Decides which forward values are saved, and checks what a plan file has decided.
 #include "LifetimeChoice.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Analysis/Repetition.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -21,7 +22,7 @@ struct AssignLifetimes : hyc::impl::AssignLifetimesBase<AssignLifetimes> {
 
   void runOnOperation() override {
     module = getOperation();
-    func = module.lookupSymbol<FuncOp>("microbatch");
+    func = module.lookupSymbol<FuncOp>(kMicrobatch);
     mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
@@ -87,8 +88,7 @@ private:
       Operation *drawn = &op;
       while (drawn && isa<TransposeOp, ReshapeOp>(drawn))
         drawn = drawn->getOperand(0).getDefiningOp();
-      if (isa_and_nonnull<DropoutMaskOp>(drawn) && !op.hasAttr("hyc.backward") && !isFree(&op) &&
-          !op.hasAttr(dist::kLifetime))
+      if (isa_and_nonnull<DropoutMaskOp>(drawn) && !isBackward(&op) && !isFree(&op) && !op.hasAttr(dist::kLifetime))
         repeat(&op);
     }
   }
@@ -103,7 +103,7 @@ private:
       if (!isConstant)
         continue;
       constant.insert(&op);
-      if (!op.hasAttr("hyc.backward") && !isFree(&op) && !op.hasAttr(dist::kLifetime))
+      if (!isBackward(&op) && !isFree(&op) && !op.hasAttr(dist::kLifetime))
         repeat(&op);
     }
   }
@@ -135,7 +135,7 @@ private:
       });
     };
     for (Operation &op : func.getBody().front()) {
-      if (op.hasAttr("hyc.backward") || op.getNumResults() == 0 || isFree(&op) || !repetition.isExact(&op))
+      if (isBackward(&op) || op.getNumResults() == 0 || isFree(&op) || !repetition.isExact(&op))
         continue;
       auto layer = layerOf.find(&op);
       if (layer != layerOf.end() && crosses(&op, layer->second)) {
@@ -188,7 +188,7 @@ private:
 
   LogicalResult check(Operation *op, const Repetition &repetition) {
     LifetimeAttr lifetime = LifetimeAttr::of(op);
-    if (op->hasAttr("hyc.backward"))
+    if (isBackward(op))
       return op->emitError("[lifetime.forward] backward op \"")
              << getId(op) << "\" has the lifetime " << lifetime << ", expected it on forward ops only";
     if (lifetime.isRecompute() && !repetition.isExact(op))

@@ -1,6 +1,7 @@
 // Balances layers over chunks, then lets backward ops, parameters and states follow. Which stages hold a parameter
 // follows from the chunks that use it.
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Analysis/Origin.h"
 #include "hyc/Support/NamePattern.h"
@@ -65,7 +66,7 @@ struct AssignStages : hyc::impl::AssignStagesBase<AssignStages> {
 
   void runOnOperation() override {
     module = getOperation();
-    func = module.lookupSymbol<FuncOp>("microbatch");
+    func = module.lookupSymbol<FuncOp>(kMicrobatch);
     mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
@@ -215,11 +216,11 @@ private:
   /// Ops on parameters and constants alone go to the first chunk that uses them.
   void assignFloatingOps() {
     for (Operation &op : llvm::reverse(func.getBody().front())) {
-      if (chunkOf(&op) >= 0 || op.hasAttr("hyc.backward") || isa<ReturnOp>(op))
+      if (chunkOf(&op) >= 0 || isBackward(&op) || isa<ReturnOp>(op))
         continue;
       int64_t first = chunks;
       for (Operation *user : op.getUsers())
-        if (!user->hasAttr("hyc.backward") && chunkOf(user) >= 0)
+        if (!isBackward(user) && chunkOf(user) >= 0)
           first = std::min(first, chunkOf(user));
       // Used by backward ops only, or by nothing: settled with them.
       if (first < chunks)
@@ -231,15 +232,14 @@ private:
   void assignBackwardOps() {
     llvm::StringMap<int64_t> chunkOfId;
     for (Operation &op : func.getBody().front())
-      if (!op.hasAttr("hyc.backward") && !getId(&op).empty() && chunkOf(&op) >= 0)
+      if (!isBackward(&op) && !getId(&op).empty() && chunkOf(&op) >= 0)
         chunkOfId[getId(&op)] = chunkOf(&op);
     for (Operation &op : func.getBody().front()) {
       if (chunkOf(&op) >= 0 || isa<ReturnOp>(op))
         continue;
       int64_t chunk = findOfOrigin(getId(&op), chunkOfId).value_or(-1), bound = chunks - 1;
       for (Value operand : op.getOperands())
-        if (Operation *def = operand.getDefiningOp();
-            def && chunkOf(def) >= 0 && def->hasAttr("hyc.backward") && !isFloating(def))
+        if (Operation *def = operand.getDefiningOp(); def && chunkOf(def) >= 0 && isBackward(def) && !isFloating(def))
           bound = std::min(bound, chunkOf(def));
       if (isa<AccumulateOp>(op)) // where the contribution is made: those of a tied parameter meet once a step
         chunk = chunkOf(op.getOperand(0).getDefiningOp());

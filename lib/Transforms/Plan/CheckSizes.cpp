@@ -2,6 +2,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Dist/Placement.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -136,7 +137,7 @@ struct CheckSizes : hyc::impl::CheckSizesBase<CheckSizes> {
     if (sizes.empty())
       return;
     std::optional<ModelSize> known = sizeOf(largest);
-    around = largest.lookupSymbol<FuncOp>("microbatch");
+    around = largest.lookupSymbol<FuncOp>(kMicrobatch);
     if (!known || !around) {
       largest.emitError("[sizes.largest] has modules of further sizes inside, but no ")
           << (known ? "@microbatch" : "hyc.size of its own");
@@ -156,7 +157,7 @@ private:
              << largestSize.dim;
     if (failed(checkStates(module, size)))
       return failure();
-    auto microbatch = module.lookupSymbol<FuncOp>("microbatch");
+    auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch);
     if (!microbatch)
       return module.emitError("[sizes.inputs] has no @microbatch");
     if (failed(checkLoss(microbatch, size)))
@@ -240,8 +241,8 @@ private:
     for (unsigned i = 0, e = around.getNumArguments(); i < e; ++i) {
       auto own = cast<RankedTensorType>(microbatch.getArgument(i).getType());
       auto whole = cast<RankedTensorType>(around.getArgument(i).getType());
-      Attribute name = around.getArgAttr(i, "hyc.input");
-      bool fits = microbatch.getArgAttr(i, "hyc.input") == name && own.getRank() == whole.getRank() &&
+      Attribute name = around.getArgAttr(i, kInput);
+      bool fits = microbatch.getArgAttr(i, kInput) == name && own.getRank() == whole.getRank() &&
                   own.getElementType() == whole.getElementType();
       for (int64_t dim = 0, rank = fits ? own.getRank() : 0; dim < rank; ++dim)
         fits &= own.getDimSize(dim) == whole.getDimSize(dim) ||

@@ -1,6 +1,7 @@
 // Costs are those of one rank; see RankCost.h.
 #include "LifetimeChoice.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/RankCost.h"
 #include "hyc/Analysis/RecomputationProblem.h"
 #include "hyc/Analysis/Repetition.h"
@@ -8,8 +9,6 @@
 using namespace mlir;
 using namespace hyc;
 using namespace hyc::plan;
-
-static bool isBackward(Operation *op) { return op->hasAttr("hyc.backward"); }
 
 static bool isNeededInBackward(Value value) { return llvm::any_of(value.getUsers(), isBackward); }
 

@@ -1,5 +1,6 @@
 // Decides where states are kept.
 #include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Plan/Passes.h"
 
@@ -21,7 +22,7 @@ struct PlaceStates : hyc::impl::PlaceStatesBase<PlaceStates> {
       return signalPassFailure();
     SmallVector<ParamStates> all = collectParamStates(getOperation());
     llvm::DenseSet<StringAttr> written;
-    if (auto microbatch = getOperation().lookupSymbol<FuncOp>("microbatch"))
+    if (auto microbatch = getOperation().lookupSymbol<FuncOp>(kMicrobatch))
       for (auto write : microbatch.getBody().front().getOps<WriteOp>())
         written.insert(write.getTargetAttr().getAttr());
     // Tables of integers and masks stay, and so do buffers, which each micro-batch writes.

@@ -1,4 +1,5 @@
 // Carries shardings from parameters and inputs to every value, by factor classes.
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FactorClasses.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -21,7 +22,7 @@ struct PropagateShardings : hyc::impl::PropagateShardingsBase<PropagateShardings
 
   void runOnOperation() override {
     module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
@@ -112,7 +113,7 @@ private:
 
   LogicalResult collectSeeds(FuncOp func, const FactorClasses &classes) {
     for (BlockArgument argument : func.getArguments()) {
-      auto input = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "hyc.input");
+      auto input = func.getArgAttrOfType<StringAttr>(argument.getArgNumber(), kInput);
       std::string name = "input " + (input ? "\"" + input.str() + "\"" : std::to_string(argument.getArgNumber()));
       if (ShardingAttr sharding = recordedSharding(argument))
         if (failed(addSeeds(

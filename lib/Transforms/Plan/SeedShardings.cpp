@@ -2,6 +2,7 @@
 // that it has for these.
 #include "TensorPlan.h"
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Adapters.h"
 #include "hyc/Analysis/FactorClasses.h"
 #include "hyc/Transforms/Plan/Passes.h"
@@ -18,7 +19,7 @@ using namespace hyc;
 
 /// As the user knows it: input "x".
 static std::string describeInput(FuncOp func, unsigned index) {
-  auto name = func.getArgAttrOfType<StringAttr>(index, "hyc.input");
+  auto name = func.getArgAttrOfType<StringAttr>(index, kInput);
   return name ? "input \"" + name.str() + "\"" : "argument " + std::to_string(index);
 }
 
@@ -33,7 +34,7 @@ struct Candidate {
   size_t uses;
 };
 
-bool isForward(Operation *op) { return !op->hasAttr("hyc.backward"); }
+bool isForward(Operation *op) { return !isBackward(op); }
 
 /// Whether a product keeps the index of both of its operands: many products at once, as of attention that is written
 /// out. Split, none of them needs another's part, while its other indices are summed over or met by later ones.
@@ -105,7 +106,7 @@ struct SeedShardings : hyc::impl::SeedShardingsBase<SeedShardings> {
 
   void runOnOperation() override {
     module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!func || !mesh) {
       module.emitError("has no ") << (func ? "dist.mesh" : "@microbatch") << " to plan for";
@@ -259,7 +260,7 @@ private:
     for (BlockArgument argument : func.getArguments()) {
       auto type = cast<RankedTensorType>(argument.getType());
       unsigned index = argument.getArgNumber();
-      if (func.getArgAttr(index, "hyc.streams")) // keys of samples have no sequence
+      if (func.getArgAttr(index, kStreams)) // keys of samples have no sequence
         continue;
       int cls = type.getRank() < 2 || ranks == 1 ? -1 : classes.classOf(argument, 1);
       if (cls < 0 || chosen.contains(cls) || batchClasses.contains(cls))

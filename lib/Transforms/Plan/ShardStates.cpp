@@ -1,4 +1,5 @@
 // Makes states flat over the axes that split the batch: what ZeRO's stages are here.
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -23,7 +24,7 @@ struct ShardStates : hyc::impl::ShardStatesBase<ShardStates> {
     none = AxisListAttr::get(&getContext(), {});
     if (failed(checkOptions()))
       return signalPassFailure();
-    if (auto microbatch = module.lookupSymbol<FuncOp>("microbatch"))
+    if (auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch))
       microbatch.walk([&](Operation *op) {
         if (auto read = dyn_cast<ReadOp>(op))
           readSymbols.insert(read.getSourceAttr().getAttr());

@@ -2,12 +2,11 @@
 // read them tell.
 #include "TensorPlan.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Support/NamePattern.h"
 
 using namespace mlir;
 using namespace hyc;
-
-static constexpr StringRef kTensorPlan = "hyc.tensor_plan";
 
 /// `model.layers.*.mlp` as a pattern of the names of its parameters; a `*` is one part of a name.
 static llvm::Expected<NamePattern> parametersOf(StringRef module) {
@@ -34,7 +33,7 @@ static Dims dimsOf(ParamOp param) {
       return;
     for (OpOperand &use : read->getUses()) {
       Operation *user = use.getOwner();
-      if (user->hasAttr("hyc.backward"))
+      if (isBackward(user))
         continue;
       auto einsum = dyn_cast<EinsumOp>(user);
       for (int64_t dim = 0; dim < tensorRank; ++dim) {

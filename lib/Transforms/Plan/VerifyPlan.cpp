@@ -1,6 +1,7 @@
 // Checks the invariant of phase 3.
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/FlatStates.h"
 #include "hyc/Analysis/OpSharding.h"
 #include "hyc/Plan/Policies.h"
@@ -24,7 +25,7 @@ struct VerifyPlan : hyc::impl::VerifyPlanBase<VerifyPlan> {
 private:
   LogicalResult verifyModule() {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<FuncOp>("microbatch");
+    auto func = module.lookupSymbol<FuncOp>(kMicrobatch);
     dist::MeshOp mesh = dist::MeshOp::find(module);
     if (!mesh || !func)
       return module.emitError("has no ") << (mesh ? "@microbatch" : "dist.mesh");

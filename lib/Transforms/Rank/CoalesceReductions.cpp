@@ -87,7 +87,7 @@ void join(MutableArrayRef<Reduction> run) {
 struct CoalesceReductions : hyc::impl::CoalesceReductionsBase<CoalesceReductions> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
-      if (auto reduce = program.lookupSymbol<rank::FuncOp>("reduce"))
+      if (auto reduce = program.lookupSymbol<rank::FuncOp>(rank::functionName(dist::InstructionKind::reduce)))
         runOnReduce(program, reduce, rank::kAlignment);
       // Placement has put side by side what training reduces; between what another entry does may lie anything.
       for (auto entry : program.getOps<rank::EntryOp>())

@@ -1,6 +1,7 @@
 // Arguments, results, dispatch, and where values lie.
 #include "FunctionLowering.h"
 
+#include "dialects/Hyc/PhaseNames.h"
 #include "dialects/Rank/IndexChecks.h"
 #include "hyc/Analysis/Workspaces.h"
 
@@ -100,7 +101,7 @@ Value FunctionLowering::denseBufferOf(Value tensor) {
   if (Value outside = scanStep.invariants.lookup(tensor))
     return buffers[tensor] = denseBufferOf(outside);
   StringRef id = tensor.getDefiningOp() ? getId(tensor.getDefiningOp()) : StringRef();
-  Value dense = allocate(type, kActivations, tensor.getLoc(), id);
+  Value dense = allocate(type, rank::kActivations, tensor.getLoc(), id);
   copy(dense, buffer, id);
   // Later users read the copy too.
   return buffers[tensor] = dense;
@@ -136,10 +137,10 @@ bool FunctionLowering::needsShared(Value tensor) {
 
 StringRef FunctionLowering::arenaFor(Value tensor) {
   if (needsShared(tensor)) {
-    tables.share(kCommunication);
-    return kCommunication;
+    tables.share(rank::kCommunication);
+    return rank::kCommunication;
   }
-  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? kFeeds : kActivations;
+  return cast<RankedTensorType>(tensor.getType()).getRank() == 0 ? rank::kFeeds : rank::kActivations;
 }
 
 /// Whether every reader of `tensor` takes rows that are apart: products, losses, and backward.
@@ -151,7 +152,7 @@ static bool takesPaddedRows(Value tensor) {
       return cast<RankedTensorType>(reshape.getResult().getType()).getShape().back() == columns &&
              takesPaddedRows(reshape.getResult());
     if (isa<ReturnOp>(user))
-      return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), "hyc.saved") &&
+      return user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), kSaved) &&
              !user->getParentOfType<FuncOp>().getResultAttr(use.getOperandNumber(), dist::kChannel);
     auto takes = LoweringTable::get().find(user).takesPaddedRows;
     return takes && takes(use);
@@ -170,7 +171,8 @@ rank::BufferType FunctionLowering::paddedType(Value tensor) {
     return {};
   int64_t columns = type.getShape().back(), bytes = columns * type.getElementBytes();
   // 16 bytes are what one load may take.
-  if (bytes % 16 == 0 || bytes < kLeastPaddedRowBytes || arenaFor(tensor) != kActivations || !takesPaddedRows(tensor))
+  if (bytes % 16 == 0 || bytes < kLeastPaddedRowBytes || arenaFor(tensor) != rank::kActivations ||
+      !takesPaddedRows(tensor))
     return {};
   SmallVector<int64_t> strides(type.getShape().size(), 1);
   int64_t stride = llvm::alignTo(bytes, kPaddedRowBytes) / type.getElementBytes();
@@ -282,7 +284,7 @@ FunctionLowering::Destination FunctionLowering::accumulationOrDestination(Value 
 
 bool FunctionLowering::isKeptElsewhere(Operation *user, StringRef name) {
   rank::StateOp state = tables.getState(user, name);
-  return state && (state.getArena() == kHost || state.getArena() == kNvme);
+  return state && (state.getArena() == rank::kHost || state.getArena() == rank::kNvme);
 }
 
 Value FunctionLowering::addressOf(Operation *user, StringRef name) {
@@ -350,8 +352,7 @@ static bool areBounded(FuncOp function, Value numbers, int64_t bound, std::optio
     if (auto scan = dyn_cast<ScanOp>(argument.getOwner()->getParentOp()))
       return argument.getArgNumber() >= scan.countCarried() &&
              areBounded(function, scan->getOperand(argument.getArgNumber()), bound, uncounted);
-    return function.getArgAttr(argument.getArgNumber(), "hyc.input") ||
-           function.getArgAttr(argument.getArgNumber(), "hyc.saved");
+    return function.getArgAttr(argument.getArgNumber(), kInput) || function.getArgAttr(argument.getArgNumber(), kSaved);
   }
   Operation *op = numbers.getDefiningOp();
   if (keepsNumbers(op))
@@ -385,29 +386,29 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
     buffers[argument] = rank::AddressOp::create(builder, loc, type, name);
     return success();
   };
-  if (StringAttr input = attribute("hyc.input")) {
-    StringAttr from = attribute("hyc.source");
+  if (StringAttr input = attribute(kInput)) {
+    StringAttr from = attribute(kSource);
     IndexUse indices = indexUseOf(argument);
     rank::InputOp placed =
-        tables.addInput(input.getValue(), from ? from.getValue() : "token",
-                        source.getArgAttrOfType<ArrayAttr>(index, "hyc.streams"), indices.bound, type, loc);
+        tables.addInput(input.getValue(), from ? from.getValue() : nameOf(InputSource::token),
+                        source.getArgAttrOfType<ArrayAttr>(index, kStreams), indices.bound, type, loc);
     if (indices.uncounted) // also of tokens, which a file of samples may bring as well
       placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
     return address(placed);
   }
-  if (StringAttr scalar = attribute("hyc.scalar"))
+  if (StringAttr scalar = attribute(kScalar))
     return address(tables.addScalar(scalar.getValue(), type, loc));
   if (StringAttr channel = attribute(dist::kChannel)) {
-    StringRef arena = kActivations;
+    StringRef arena = rank::kActivations;
     if (needsShared(argument)) {
-      tables.share(kCommunication);
-      arena = kCommunication;
+      tables.share(rank::kCommunication);
+      arena = rank::kCommunication;
     }
     rank::RecordOp record = tables.addRecord(channel.getValue(), arena, type, loc);
     addTransfer(record, channel.getValue(), /*send=*/false, loc);
     return address(record);
   }
-  StringAttr saved = attribute("hyc.saved");
+  StringAttr saved = attribute(kSaved);
   if (!saved)
     return source.emitError("argument ") << index << " of @" << source.getSymName()
                                          << " says nothing of where it comes from, expected hyc.input, hyc.saved, "
@@ -468,18 +469,18 @@ LogicalResult FunctionLowering::lowerResult(unsigned index, Value value, Locatio
     rank::RecordOp record = recordOf(bufferOf(value), channel.getValue());
     Value buffer = bufferOf(value); // after recordOf, which replaces temporaries
     auto type = cast<rank::BufferType>(buffer.getType());
-    bool isWhole = record && record.getArena() == kCommunication && rootOf(buffer).second == 0 && type.isDense() &&
-                   type.getBytes() == record.getBufferType().getBytes();
+    bool isWhole = record && record.getArena() == rank::kCommunication && rootOf(buffer).second == 0 &&
+                   type.isDense() && type.getBytes() == record.getBufferType().getBytes();
     if (!isWhole) {
       auto dense = rank::BufferType::get(cast<RankedTensorType>(value.getType()));
-      tables.share(kCommunication);
-      record = tables.addRecord(channel.getValue(), kCommunication, dense, loc);
+      tables.share(rank::kCommunication);
+      record = tables.addRecord(channel.getValue(), rank::kCommunication, dense, loc);
       Value address = rank::AddressOp::create(builder, loc, dense, FlatSymbolRefAttr::get(record.getSymNameAttr()));
       copy(address, buffer, channel.getValue());
     }
     addTransfer(record, channel.getValue(), /*send=*/true, loc);
   }
-  auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, "hyc.saved"));
+  auto saved = dyn_cast_or_null<StringAttr>(source.getResultAttr(index, kSaved));
   if (!saved)
     return success();
   recordOf(bufferOf(value), saved.getValue());

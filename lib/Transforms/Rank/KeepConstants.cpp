@@ -135,7 +135,7 @@ void Keeper::readUses(Operation *memory, Value buffer) {
 
 /// Of memory that others see, or the host fills, nothing is known.
 void Keeper::readMemory() {
-  auto isOfStep = [](StringRef arena) { return arena == kActivations || arena == kFeeds; };
+  auto isOfStep = [](StringRef arena) { return arena == rank::kActivations || arena == rank::kFeeds; };
   for (auto record : program.getOps<rank::RecordOp>())
     if (isOfStep(record.getArena()))
       records[record.getSymNameAttr()] = record;
@@ -236,7 +236,7 @@ rank::ConstantOp Keeper::constantOf(Source source) {
   if (constant)
     return constant;
   need(source.number);
-  FlatSymbolRefAttr arena = arenaRef(kConstants);
+  FlatSymbolRefAttr arena = arenaRef(rank::kConstants);
   builder.setInsertionPoint(*program.getOps<rank::FuncOp>().begin());
   constant = rank::ConstantOp::create(builder, one.call->getLoc(), uniqueName(one.call), arena.getValue(),
                                       IntegerAttr(), typeOf(rank::writtenBuffers(one.call)[source.result]));
@@ -274,7 +274,7 @@ Value Keeper::emitResult(const Made &one, size_t result) {
   rank::BufferType type = typeOf(rank::writtenBuffers(one.call)[result]);
   if (rank::ConstantOp constant = one.kept[result])
     return rank::AddressOp::create(builder, loc, type, FlatSymbolRefAttr::get(constant.getSymNameAttr()));
-  return rank::AllocOp::create(builder, loc, type, arenaRef(kActivations));
+  return rank::AllocOp::create(builder, loc, type, arenaRef(rank::kActivations));
 }
 
 /// Calls in the order in which functions had them.

@@ -72,7 +72,7 @@ template <> LogicalResult FunctionLowering::lower(AttentionGradOp op) {
     Value buffer = destinationOf(cotangent, Layout::Strided).buffer;
     auto type = cast<rank::BufferType>(buffer.getType());
     if (type.getShape().back() != 1 && type.getStridesOrDense().back() != 1)
-      buffer = allocate(type, kActivations, op.getLoc(), getId(op));
+      buffer = allocate(type, rank::kActivations, op.getLoc(), getId(op));
     outs.push_back(buffers[cotangent] = buffer);
   }
   SmallVector<NamedAttribute> attributes{named("scale", op.getScaleAttr())};
@@ -122,7 +122,7 @@ template <> LogicalResult FunctionLowering::lower(CrossEntropyOp op) {
   SmallVector<Value> outs;
   for (Value result : op->getResults())
     outs.push_back(buffers[result] = destinationOf(result, Layout::Dense).buffer);
-  outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), kActivations,
+  outs.push_back(allocate(rank::BufferType::get(cast<RankedTensorType>(op.getLse().getType())), rank::kActivations,
                           op.getLoc(), getId(op)));
   rank::CallOp loss = call(op, "cross_entropy", outs, {rowsBufferOf(op.getLogits()), denseBufferOf(op.getLabels())},
                            named("ignore_index", builder.getI64IntegerAttr(op.getIgnoreIndex())));
@@ -134,7 +134,7 @@ template <> LogicalResult FunctionLowering::lower(CrossEntropyGradOp op) {
   // The gradient's rows lie as the logits' do.
   rank::BufferType padded = paddedType(op.getResult());
   bool isPadded = padded && typeOf(op.getLogits()) == padded;
-  Value result = isPadded ? allocateAs(padded, kActivations, op.getLoc(), getId(op))
+  Value result = isPadded ? allocateAs(padded, rank::kActivations, op.getLoc(), getId(op))
                           : destinationOf(op.getResult(), Layout::Dense).buffer;
   Value logits = isPadded ? bufferOf(op.getLogits()) : denseBufferOf(op.getLogits());
   SmallVector<Value> ins{denseBufferOf(op.getCotangent()), logits, denseBufferOf(op.getLabels()),

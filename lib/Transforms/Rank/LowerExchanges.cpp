@@ -85,7 +85,7 @@ private:
   Value denseInCommunication() {
     Value from = into.denseBufferOf(operand());
     auto alloc = rootOf(from).first.getDefiningOp<rank::AllocOp>();
-    return alloc && alloc.getArena() == kCommunication ? from : into.inCommunication(from, op);
+    return alloc && alloc.getArena() == rank::kCommunication ? from : into.inCommunication(from, op);
   }
 
   Value cut(int64_t dim, rank::BufferType part);
@@ -99,8 +99,8 @@ private:
 
 /// The operand where peers see it, cut along `dim` into a part for each member; zeros are in what pads the last ones.
 Value ExchangeLowering::cut(int64_t dim, rank::BufferType part) {
-  into.tables.share(kCommunication);
-  Value cut = allocate(membersOf(part), kCommunication);
+  into.tables.share(rank::kCommunication);
+  Value cut = allocate(membersOf(part), rank::kCommunication);
   auto memberType = cast<rank::BufferType>(cut.getType());
   int64_t shard = part.getShape()[dim], size = operandType().getShape()[dim];
   if (members * shard != size)
@@ -127,7 +127,7 @@ Value ExchangeLowering::cut(int64_t dim, rank::BufferType part) {
 Value ExchangeLowering::placeForParts(Value whole, int64_t dim, rank::BufferType part) {
   Value parts = whole;
   if (!isOutermost(part.getShape(), dim) || members * part.getNumElements() != resultType().getNumElements())
-    parts = allocate(membersOf(part), kActivations);
+    parts = allocate(membersOf(part), rank::kActivations);
   into.received[pending] = {parts, dim};
   return parts;
 }
@@ -148,7 +148,7 @@ LogicalResult ExchangeLowering::allGather(dist::AllGatherStartOp gather) {
   if (gather.getFlat())
     return into.lowerFlatAllGather(gather);
   Value from = denseInCommunication();
-  Value whole = allocate(resultType(), kActivations);
+  Value whole = allocate(resultType(), rank::kActivations);
   Value parts = placeForParts(whole, static_cast<int64_t>(*gather.getDim()), operandType());
   into.start(op, from, parts, operandType().getNumElements());
   into.buffers[pending] = whole;
@@ -159,7 +159,7 @@ LogicalResult ExchangeLowering::reduceScatter(dist::ReduceScatterStartOp scatter
   if (scatter.getFlat())
     return into.lowerFlatReduceScatter(scatter);
   Value from = cut(static_cast<int64_t>(*scatter.getDim()), resultType());
-  Value result = allocate(resultType(), kActivations);
+  Value result = allocate(resultType(), rank::kActivations);
   into.start(op, from, result, resultType().getNumElements());
   into.buffers[pending] = result;
   return success();
@@ -173,7 +173,7 @@ LogicalResult ExchangeLowering::allToAll(dist::AllToAllStartOp exchange) {
   bool liesInParts =
       isOutermost(operandType().getShape(), split) && members * part.getNumElements() == operandType().getNumElements();
   Value from = liesInParts ? denseInCommunication() : cut(split, part);
-  Value whole = allocate(resultType(), kActivations);
+  Value whole = allocate(resultType(), rank::kActivations);
   into.start(op, from, placeForParts(whole, concat, part), part.getNumElements());
   into.buffers[pending] = whole;
   return success();
@@ -181,7 +181,7 @@ LogicalResult ExchangeLowering::allToAll(dist::AllToAllStartOp exchange) {
 
 LogicalResult ExchangeLowering::shift(dist::ShiftStartOp shift) {
   Value from = denseInCommunication();
-  Value result = allocate(resultType(), kActivations);
+  Value result = allocate(resultType(), rank::kActivations);
   into.start(op, from, result, operandType().getNumElements()).setDistanceAttr(shift.getDistanceAttr());
   into.buffers[pending] = result;
   return success();

@@ -38,16 +38,16 @@ bool FunctionLowering::shareWhereItLies(Value buffer) {
     return true;
   }
   auto alloc = rootOf(buffer).first.getDefiningOp<rank::AllocOp>();
-  if (alloc && (alloc.getArena() == kParameters || alloc.getArena() == kGradients)) {
+  if (alloc && (alloc.getArena() == rank::kParameters || alloc.getArena() == rank::kGradients)) {
     tables.share(alloc.getArena());
     return true;
   }
-  return alloc && alloc.getArena() == kCommunication;
+  return alloc && alloc.getArena() == rank::kCommunication;
 }
 
 Value FunctionLowering::inCommunication(Value buffer, Operation *op) {
-  tables.share(kCommunication);
-  Value shared = allocate(cast<rank::BufferType>(buffer.getType()), kCommunication, op->getLoc(), getId(op));
+  tables.share(rank::kCommunication);
+  Value shared = allocate(cast<rank::BufferType>(buffer.getType()), rank::kCommunication, op->getLoc(), getId(op));
   copy(shared, buffer, getId(op));
   return shared;
 }
@@ -80,7 +80,7 @@ LogicalResult FunctionLowering::lowerFlatAllGather(dist::AllGatherStartOp op) {
     whole = addressOf(write, write.getTarget());
   } else {
     // A parameter for one use: beside the states, so that the arena tells what parameters take in all.
-    whole = allocate(wholeType, kParameters, op.getLoc(), getId(op));
+    whole = allocate(wholeType, rank::kParameters, op.getLoc(), getId(op));
     if (auto read = op.getOperand().getDefiningOp<ReadOp>())
       whole.getDefiningOp()->setAttr("id", builder.getStringAttr(read.getSource()));
   }

@@ -76,7 +76,7 @@ void ScanLowering::place() {
     SmallVector<int64_t> shape{2};
     llvm::append_range(shape, type.getShape());
     auto pair = rank::BufferType::get(type.getContext(), shape, type.getElementType(), {});
-    places.push_back({function.allocate(pair, kActivations, scan.getLoc(), getId(scan)), /*isPair=*/true});
+    places.push_back({function.allocate(pair, rank::kActivations, scan.getLoc(), getId(scan)), /*isPair=*/true});
   }
   for (Value stack : stacks)
     places.push_back({stack});

@@ -10,11 +10,11 @@ template <> LogicalResult FunctionLowering::lower(dist::FetchStartOp op) {
   if (!home)
     return failure();
   rank::StateOp state = tables.getState(op, op.getState());
-  StringRef onDevice = factsOfRole(state.getRole()).role == StateRole::gradient ? kGradients : kParameters;
-  StringRef arena = op.getTo() == dist::kOnHost ? StringRef(kHost) : onDevice;
+  StringRef onDevice = factsOfRole(state.getRole()).role == StateRole::gradient ? rank::kGradients : rank::kParameters;
+  StringRef arena = op.getTo() == dist::kOnHost ? StringRef(rank::kHost) : onDevice;
   Value copy =
       allocate(rank::BufferType::get(op.getPending().getType().getTensor()), arena, op.getLoc(), op.getState());
-  if (state.getArena() == kNvme)
+  if (state.getArena() == rank::kNvme)
     copy.getDefiningOp()->setAttr(rank::kWholeBlocks, builder.getUnitAttr());
   Value source = op.getFlat() ? shardView(home, *op.getFlat()) : home;
   tickets[op.getPending()] = startMove(op, "fetch", op.getState(), copy, source);
@@ -48,8 +48,8 @@ template <> LogicalResult FunctionLowering::lower(dist::CopyStartOp op) {
   bool toHost = op.getTo() == dist::kOnHost;
   auto wait = cast<dist::WaitOp>(*op.getPending().user_begin());
   Value from = denseBufferOf(op.getOperand());
-  Value to = allocate(cast<rank::BufferType>(from.getType()), toHost ? StringRef(kHost) : arenaFor(wait.getResult()),
-                      op.getLoc(), getId(wait));
+  Value to = allocate(cast<rank::BufferType>(from.getType()),
+                      toHost ? StringRef(rank::kHost) : arenaFor(wait.getResult()), op.getLoc(), getId(wait));
   tickets[op.getPending()] = startMove(op, toHost ? "evict" : "fetch", getId(wait), to, from);
   buffers[op.getPending()] = to;
   return success();

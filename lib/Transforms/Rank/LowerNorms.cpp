@@ -37,7 +37,8 @@ void FunctionLowering::lowerNormGradient(OpT op, StringRef kernel,
   Destination dscale, dbias;
   for (auto [cotangent, to] : {std::pair(op.getScaleCotangent(), &dscale), std::pair(op.getBiasCotangent(), &dbias)})
     *to = fuse ? *accumulationOf(cotangent) : destinationOf(cotangent, Layout::Dense);
-  Value workspace = allocate(workspaceOf(cast<rank::BufferType>(x.getType())), kActivations, op.getLoc(), getId(op));
+  Value workspace =
+      allocate(workspaceOf(cast<rank::BufferType>(x.getType())), rank::kActivations, op.getLoc(), getId(op));
   call(op, kernel, {dx, dscale.buffer, dbias.buffer, workspace}, {x, scale, mean, rstd, dy}, {}, dscale.mode);
   buffers[op.getXCotangent()] = dx;
   buffers[op.getScaleCotangent()] = dscale.buffer;
@@ -100,7 +101,7 @@ template <> LogicalResult FunctionLowering::lower(RmsNormGradOp op) {
   Value dx = destinationOf(op.getXCotangent(), Layout::Dense).buffer;
   Destination dscale = accumulationOrDestination(op.getScaleCotangent(), Layout::Dense);
   Value workspace =
-      allocate(rowBlocks(op, cast<rank::BufferType>(x.getType()), 1), kActivations, op.getLoc(), getId(op));
+      allocate(rowBlocks(op, cast<rank::BufferType>(x.getType()), 1), rank::kActivations, op.getLoc(), getId(op));
   call(op, "rms_norm_grad", {dx, dscale.buffer, workspace}, {x, scale, rstd, dy}, {}, dscale.mode);
   buffers[op.getXCotangent()] = dx;
   buffers[op.getScaleCotangent()] = dscale.buffer;

@@ -99,7 +99,7 @@ Value FunctionLowering::permuted(Value buffer, StringRef letters, StringRef orde
     shape.push_back(tensor.size(letter));
     strides.push_back(tensor.stride(letter));
   }
-  Value dense = allocate(rank::BufferType::get(type.getContext(), shape, type.getElementType(), {}), kActivations,
+  Value dense = allocate(rank::BufferType::get(type.getContext(), shape, type.getElementType(), {}), rank::kActivations,
                          buffer.getLoc(), id);
   copy(dense, view(buffer, 0, type.withLayout(shape, strides)), id);
   return dense;
@@ -118,7 +118,7 @@ void FunctionLowering::storeOrdered(Operation *op, Value from, StringRef order, 
   StringRef id = getId(op);
   if (to.mode == rank::WriteMode::overwrite)
     return copy(view(to.buffer, 0, type.withLayout(shape, strides)), from, id);
-  Value dense = allocate(type, kActivations, op->getLoc(), id);
+  Value dense = allocate(type, rank::kActivations, op->getLoc(), id);
   copy(view(dense, 0, type.withLayout(shape, strides)), from, id);
   call(op, "accumulate", to.buffer, dense, {}, to.mode);
 }
@@ -159,7 +159,7 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
     LetterStrides letters(resultLetters, cast<rank::BufferType>(c.getType()));
     for (char letter : order)
       shape.push_back(letters.size(letter));
-    c = allocate(rank::BufferType::get(op->getContext(), shape, resultType.getElementType(), {}), kActivations,
+    c = allocate(rank::BufferType::get(op->getContext(), shape, resultType.getElementType(), {}), rank::kActivations,
                  op->getLoc(), id);
     layoutC = matrixLayout({order, cast<rank::BufferType>(c.getType())}, groups.batch, groups.m, groups.n, groups.mSize,
                            groups.nSize);

@@ -1,8 +1,12 @@
 // Reads, writes and updates of states: most need no copy, since a state is its address.
 #include "FunctionLowering.h"
 
+#include "kernels/exact_sum/description.h"
+
 using namespace mlir;
 using namespace hyc;
+
+static_assert(kExactSumLimbs == kernels::kExactSumLimbs, "an exact sum is what kernels make of it");
 
 /// Whether what has been read is used, itself or under another shape, after its state has been written.
 bool FunctionLowering::outlivesWrite(ReadOp read) {
@@ -75,7 +79,7 @@ template <> LogicalResult FunctionLowering::lower(SumOfSquaresOp op) {
   Value result = destinationOf(op.getResult(), Layout::Dense).buffer, sum = result;
   bool rounds = cast<rank::BufferType>(result.getType()).getShape().empty();
   if (rounds)
-    sum = allocate(rank::BufferType::get(op.getContext(), {kExactSumLimbs}, builder.getI64Type(), {}), kFeeds,
+    sum = allocate(rank::BufferType::get(op.getContext(), {kExactSumLimbs}, builder.getI64Type(), {}), rank::kFeeds,
                    op.getLoc(), getId(op));
   rank::WriteMode mode = rank::WriteMode::overwrite;
   for (auto name : op.getStates().getAsRange<FlatSymbolRefAttr>()) {

@@ -204,6 +204,17 @@ void LowerToRank::noteSize(rank::ProgramOp program) {
   program->setAttr(rank::kSize, builder.getI64IntegerAttr(size->size));
 }
 
+/// A program without contents.
+static rank::ProgramOp createProgram(OpBuilder &builder, Location loc, dist::ScheduleOp schedule, dist::MeshOp mesh) {
+  const IntegerAttr later; // placement tells
+  auto program = rank::ProgramOp::create(builder, loc, ("stage" + Twine(schedule.getStage())).str(),
+                                         schedule.getStage(), schedule.getSlots(), mesh.getVirtualStages(),
+                                         /*threads=*/later, /*fixed_bytes=*/later, /*snapshot_bytes=*/later,
+                                         /*checkpoint_writer_bytes=*/later);
+  program.getBody().emplaceBlock();
+  return program;
+}
+
 LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const ModuleSymbols &declared,
                                       KernelTable &kernels, ExchangeNumbers &collectives, ExchangeNumbers &tags) {
   ModuleOp module = getOperation();
@@ -212,9 +223,7 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
     return module.emitError("has no dist.schedule of stage ")
            << stage << ", expected one for each of " << mesh.getStages() << " stages";
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
-  auto program = rank::ProgramOp::create(builder, module.getLoc(), ("stage" + Twine(stage)).str(), stage,
-                                         schedule.getSlots(), mesh.getVirtualStages());
-  program.getBody().emplaceBlock();
+  rank::ProgramOp program = createProgram(builder, module.getLoc(), schedule, mesh);
   ProgramTables tables(program, mesh, declared, kernels, collectives, tags);
 
   FailureOr<SmallVector<Lowered>> functions = findFunctions(stage, mesh, declared);
@@ -233,7 +242,7 @@ LogicalResult LowerToRank::lowerStage(int64_t stage, dist::MeshOp mesh, const Mo
   if (llvm::any_of(*functions, [](const Lowered &function) {
         return function.kind == dist::InstructionKind::forward && function.entry == 0 && writesBuffer(function.source);
       }))
-    program->setAttr("writes_buffers", builder.getUnitAttr());
+    program.setWritesBuffers(true);
   noteSize(program);
   auto abandon = [&] {
     for (Lowered &made : *functions)

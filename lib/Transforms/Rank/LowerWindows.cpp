@@ -33,7 +33,7 @@ template <typename OpT> LogicalResult FunctionLowering::lowerConvolution(OpT op)
   Value columns =
       allocate(rank::BufferType::get(op.getContext(), {columnsOf(w, y, static_cast<int64_t>(op.getGroups()))},
                                      y.getElementType(), {}),
-               kActivations, op.getLoc(), getId(op));
+               rank::kActivations, op.getLoc(), getId(op));
   call(op, op->getName().stripDialect(), {to.buffer, columns}, {lhs, rhs},
        {named("strides", op.getStridesAttr()), named("dilations", op.getDilationsAttr()), named("low", op.getLowAttr()),
         named("groups", builder.getI64IntegerAttr(op.getGroups()))},
@@ -76,7 +76,7 @@ template <> LogicalResult FunctionLowering::lower(ResampleOp op) {
   auto constant = [&](Type type, int64_t count, auto values) {
     auto tensor = RankedTensorType::get({count}, type);
     Value buffer =
-        allocate(rank::BufferType::get(op.getContext(), {count}, type, {}), kActivations, op.getLoc(), getId(op));
+        allocate(rank::BufferType::get(op.getContext(), {count}, type, {}), rank::kActivations, op.getLoc(), getId(op));
     call(op, "constant", buffer, {}, named("values", DenseElementsAttr::get(tensor, values)));
     return buffer;
   };

@@ -318,7 +318,7 @@ void ProgramPlacer::shareSlots() {
 /// them is then padding, which an exchange of both may carry along.
 static SmallVector<rank::StateOp> orderedStates(rank::ProgramOp program, const SymbolTable &symbols) {
   llvm::StringMap<std::string> groups;
-  auto reduce = symbols.lookup<rank::FuncOp>("reduce");
+  auto reduce = symbols.lookup<rank::FuncOp>(rank::functionName(dist::InstructionKind::reduce));
   for (auto start : reduce.getBlock().getOps<rank::StartOp>()) {
     auto address = start.getSource().getDefiningOp<rank::AddressOp>();
     auto row = start.getRow().getDefiningOp<rank::RowOp>();
@@ -354,7 +354,7 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
     return isFile ? rank::wholeBlocks(bytes) : bytes;
   };
   // Parameters and what belongs to them keep the model's order; counters and inputs are packed without gaps.
-  if (arena == "feeds" || arena == "host" || arena == "communication")
+  if (arena == rank::kFeeds || arena == rank::kHost || arena == rank::kCommunication)
     llvm::stable_sort(declared, [&](Operation *a, Operation *b) { return bytesOf(a) > bytesOf(b); });
   int64_t end = 0;
   Builder builder(program.getContext());
@@ -479,7 +479,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
 /// One range for all calls that want scratch memory: no two of them run at once.
 void ProgramPlacer::placeWorkspace(int64_t threads) {
   ArenaAccount accounted;
-  accounted.name = "workspace";
+  accounted.name = rank::kWorkspace.str();
   for (auto [index, calls] : llvm::enumerate(ops))
     for (auto [position, op] : llvm::enumerate(calls)) {
       int64_t bytes = workspaceBytes(op, threads);
@@ -504,7 +504,7 @@ void ProgramPlacer::placeWorkspace(int64_t threads) {
   auto arena = rank::ArenaOp::create(builder, program.getLoc(), accounted.name, /*shared=*/false);
   arena.setBytes(accounted.bytes);
   arena.setLowerBound(accounted.lowerBound);
-  program->setAttr("threads", builder.getI64IntegerAttr(threads));
+  program.setThreads(threads);
   findPeak(account, accounted);
   account.arenas.push_back(std::move(accounted));
 }
@@ -592,13 +592,13 @@ void ProgramPlacer::place(int64_t threads, bool poison) {
   if (threads > 0) {
     placeWorkspace(threads);
     account.fixedBytes = fixedBytes(threads) + readAheadBytes(program);
-    program->setAttr("fixed_bytes", Builder(program.getContext()).getI64IntegerAttr(account.fixedBytes));
+    program.setFixedBytes(account.fixedBytes);
   }
   for (rank::ArenaOp arena : arenas)
     placeArena(arena);
   if (poisons) {
     poisonRecords();
-    program->setAttr("poison", UnitAttr::get(program.getContext()));
+    program.setPoison(true);
   }
   sortArenas(account);
   rewriteAddresses();
@@ -631,9 +631,8 @@ struct PlaceBuffers : hyc::impl::PlaceBuffersBase<PlaceBuffers> {
       placer.place(*threads, *poison);
       SnapshotBytes snapshot = snapshots[program.getStage()];
       if (*threads > 0) {
-        Builder builder(&getContext());
-        program->setAttr("snapshot_bytes", builder.getI64IntegerAttr(snapshot.states));
-        program->setAttr("checkpoint_writer_bytes", builder.getI64IntegerAttr(snapshot.writer));
+        program.setSnapshotBytes(snapshot.states);
+        program.setCheckpointWriterBytes(snapshot.writer);
       }
       if (!listener)
         continue;

@@ -2,6 +2,7 @@
 #include "ProgramTables.h"
 #include "dialects/Dist/AttributeText.h"
 #include "dialects/Dist/Placement.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/Entry.h"
 #include "hyc/Analysis/StoredTypes.h"
@@ -82,7 +83,7 @@ ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const M
   for (StringRef entry : entries)
     names.insert(entry);
   entries.push_back("");
-  for (StringRef arena : kArenas)
+  for (StringRef arena : rank::kArenas)
     names.insert(arena);
   names.insert(rank::kPrepare);
   for (StringRef entry : entries)
@@ -94,8 +95,8 @@ ProgramTables::ProgramTables(rank::ProgramOp program, dist::MeshOp mesh, const M
 
 LogicalResult ProgramTables::reserveArguments(FuncOp function) {
   for (unsigned index = 0, e = function.getNumArguments(); index < e; ++index) {
-    auto scalar = function.getArgAttrOfType<StringAttr>(index, "hyc.scalar");
-    auto input = function.getArgAttrOfType<StringAttr>(index, "hyc.input");
+    auto scalar = function.getArgAttrOfType<StringAttr>(index, kScalar);
+    auto input = function.getArgAttrOfType<StringAttr>(index, kInput);
     StringAttr name = scalar ? scalar : input;
     if (!name)
       continue;
@@ -122,7 +123,7 @@ rank::ArenaOp ProgramTables::getArena(StringRef name) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&program.getBody().front());
     arena = added(rank::ArenaOp::create(builder, program.getLoc(), name, /*shared=*/false));
-    if (name == kNvme)
+    if (name == rank::kNvme)
       arena->setAttr(rank::kFile, builder.getUnitAttr());
   }
   return arena;
@@ -137,15 +138,15 @@ void ProgramTables::share(StringRef arena) { getArena(arena).setShared(true); }
 static StringRef arenaOf(RoleArena arena) {
   switch (arena) {
   case RoleArena::parameters:
-    return kParameters;
+    return rank::kParameters;
   case RoleArena::gradients:
-    return kGradients;
+    return rank::kGradients;
   case RoleArena::optimizer:
-    return kOptimizer;
+    return rank::kOptimizer;
   case RoleArena::communication:
-    return kCommunication;
+    return rank::kCommunication;
   case RoleArena::feeds:
-    return kFeeds;
+    return rank::kFeeds;
   }
   llvm_unreachable("not an arena of a role");
 }
@@ -208,7 +209,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
   Operation *symbol = declared.lookup(name);
   MLIRContext *context = program.getContext();
   std::string role = nameOf(StateRole::parameter).str(), logicalName = name.str();
-  StringRef arena = kParameters;
+  StringRef arena = rank::kParameters;
   RankedTensorType local, whole;
   SmallVector<int64_t> logical;
   Attribute init;
@@ -218,7 +219,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     logical = param.getLogicalShape();
     init = param.getInit();
     // A master belongs to the update, as moments do.
-    arena = declared.isMaster(param) ? kOptimizer : kParameters;
+    arena = declared.isMaster(param) ? rank::kOptimizer : rank::kParameters;
   } else if (auto state = dyn_cast_or_null<StateOp>(symbol)) {
     local = state.getTensorType();
     whole = state.getWholeType();
@@ -240,7 +241,7 @@ rank::StateOp ProgramTables::getState(Operation *user, StringRef name) {
     return {};
   }
   if (StringRef place = dist::placementOf(symbol); place != dist::kOnDevice)
-    arena = place == dist::kOnHost ? kHost : kNvme;
+    arena = place == dist::kOnHost ? rank::kHost : rank::kNvme;
   SmallVector<Attribute> splits(local.getRank(), dist::AxisListAttr::get(context, {}));
   dist::AxisListAttr flat;
   if (auto sharding = symbol->getAttrOfType<dist::ShardingAttr>(dist::kSharding)) {
@@ -260,8 +261,8 @@ rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAtt
                                       rank::BufferType type, Location loc) {
   rank::InputOp &input = inputs[name];
   if (!input) {
-    input = added(rank::InputOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type, source,
-                                        bound, streams));
+    input = added(rank::InputOp::create(builder, loc, name, arenaRef(rank::kFeeds).getValue(), IntegerAttr(), type,
+                                        source, bound, streams));
     if (entry)
       input->setAttr(rank::kOfEntry, builder.getUnitAttr());
   }
@@ -281,7 +282,7 @@ rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAtt
 rank::ScalarOp ProgramTables::addScalar(StringRef name, rank::BufferType type, Location loc) {
   rank::ScalarOp &scalar = scalars[name];
   if (!scalar)
-    scalar = added(rank::ScalarOp::create(builder, loc, name, arenaRef(kFeeds).getValue(), IntegerAttr(), type));
+    scalar = added(rank::ScalarOp::create(builder, loc, name, arenaRef(rank::kFeeds).getValue(), IntegerAttr(), type));
   return scalar;
 }
 

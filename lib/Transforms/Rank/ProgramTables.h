@@ -4,6 +4,7 @@
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Rank/Arenas.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/Entry.h"
 
@@ -15,19 +16,6 @@
 #include <unordered_map>
 
 namespace hyc {
-
-// Names of the arenas. Whether one is shared depends on what lies in it.
-inline constexpr llvm::StringLiteral kParameters = "parameters";
-inline constexpr llvm::StringLiteral kGradients = "gradients";
-inline constexpr llvm::StringLiteral kOptimizer = "optimizer";
-inline constexpr llvm::StringLiteral kActivations = "activations";
-inline constexpr llvm::StringLiteral kCommunication = "communication";
-inline constexpr llvm::StringLiteral kConstants = "constants"; // what is written once a run
-inline constexpr llvm::StringLiteral kFeeds = "feeds";         // what the host fills for each step, and small counters
-inline constexpr llvm::StringLiteral kHost = "host";           // what is offloaded
-inline constexpr llvm::StringLiteral kNvme = "nvme";           // a file
-inline constexpr llvm::StringLiteral kArenas[] = {kParameters, kGradients, kOptimizer, kActivations, kCommunication,
-                                                  kConstants,  kFeeds,     kHost,      kNvme};
 
 /// Equal kernels of the module are one kernel.
 class KernelTable {

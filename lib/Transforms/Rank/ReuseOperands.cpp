@@ -107,15 +107,6 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     });
   }
 
-  /// Of any virtual stage and entry.
-  bool isBackward(rank::FuncOp func) {
-    auto program = func->getParentOfType<rank::ProgramOp>();
-    for (auto [position, name] : llvm::enumerate(program.getFunctionNames()))
-      if (func.getSymName() == name)
-        return program.isBackward(position);
-    return false;
-  }
-
   bool diesAt(Value in, rank::AllocOp made, Operation *call) {
     if (auto alloc = in.getDefiningOp<rank::AllocOp>())
       return alloc.getArena() == made.getArena() && lastUse(in) == call;
@@ -123,7 +114,7 @@ struct ReuseOperands : hyc::impl::ReuseOperandsBase<ReuseOperands> {
     auto address = in.getDefiningOp<rank::AddressOp>();
     auto func = call->getParentOfType<rank::FuncOp>();
     rank::RecordOp record = address ? stayingRecords.lookup(address.getSymbolAttr().getAttr()) : rank::RecordOp();
-    if (!record || !isBackward(func) || record.getArena() != made.getArena())
+    if (!record || func.getKind() != dist::InstructionKind::backward || record.getArena() != made.getArena())
       return false;
     return llvm::all_of(addresses[record.getSymNameAttr()], [&](rank::AddressOp other) {
       Operation *last = lastUse(other.getResult());

@@ -115,10 +115,10 @@ private:
 };
 
 FlatSymbolRefAttr FunctionStreamer::windowArena() {
-  auto arena = program.lookupSymbol<rank::ArenaOp>(kActivations);
+  auto arena = program.lookupSymbol<rank::ArenaOp>(rank::kActivations);
   if (!arena) {
     OpBuilder atStart = OpBuilder::atBlockBegin(&program.getBody().front());
-    arena = rank::ArenaOp::create(atStart, program.getLoc(), kActivations, /*shared=*/false);
+    arena = rank::ArenaOp::create(atStart, program.getLoc(), rank::kActivations, /*shared=*/false);
   }
   return FlatSymbolRefAttr::get(arena.getSymNameAttr());
 }
@@ -132,7 +132,7 @@ bool FunctionStreamer::isOnHost(Value buffer) const {
     if (auto state = SymbolTable::lookupSymbolIn(program, address.getSymbolAttr().getAttr()))
       if (auto named = dyn_cast<rank::StateOp>(state))
         arena = named.getArena();
-  return arena == kHost;
+  return arena == rank::kHost;
 }
 
 /// Whether the call goes on with what the last unit has updated, over the same elements.
@@ -333,7 +333,7 @@ struct StreamUpdates : hyc::impl::StreamUpdatesBase<StreamUpdates> {
     if (!getOperation()->hasAttr(kTargetAttribute) || *windowBytes == 0)
       return;
     for (auto program : getOperation().getOps<rank::ProgramOp>()) {
-      if (!program.lookupSymbol<rank::ArenaOp>(kHost))
+      if (!program.lookupSymbol<rank::ArenaOp>(rank::kHost))
         continue;
       for (auto func : program.getOps<rank::FuncOp>()) {
         FunctionStreamer streamer(func, *windowBytes);

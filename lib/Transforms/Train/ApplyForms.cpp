@@ -17,7 +17,7 @@ namespace hyc {
 namespace {
 struct ApplyForms : hyc::impl::ApplyFormsBase<ApplyForms> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<FuncOp>(kEntry);
+    auto function = getOperation().lookupSymbol<FuncOp>(kTrain);
     if (!function)
       return;
     SmallVector<Operation *> chosen;

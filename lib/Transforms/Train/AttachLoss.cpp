@@ -71,7 +71,7 @@ struct AttachLoss : hyc::impl::AttachLossBase<AttachLoss> {
   using AttachLossBase::AttachLossBase;
 
   void runOnOperation() override {
-    FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
+    FuncOp entry = findFunction(getOperation(), kTrain, "expected the model of phase 1, as import gives it");
     if (!entry || failed(comparesClasses()   ? attachClassLoss(entry)
                          : comparesNumbers() ? attachNumberLoss(entry)
                                              : useOwnLoss(entry)))
@@ -89,7 +89,7 @@ private:
 
   /// The argument that holds the labels, of `type` and fed as `source` says, added if no input has its name; null after
   /// a diagnostic, which calls what was expected `what`.
-  Value getLabels(FuncOp entry, RankedTensorType type, StringRef source, StringRef what);
+  Value getLabels(FuncOp entry, RankedTensorType type, InputSource source, StringRef what);
   Value shifted(FuncOp entry, Value labels);
   LogicalResult attachClassLoss(FuncOp entry);
   LogicalResult attachNumberLoss(FuncOp entry);
@@ -104,7 +104,7 @@ private:
 };
 } // namespace
 
-Value AttachLoss::getLabels(FuncOp entry, RankedTensorType type, StringRef source, StringRef what) {
+Value AttachLoss::getLabels(FuncOp entry, RankedTensorType type, InputSource source, StringRef what) {
   Builder builder(&getContext());
   for (auto [index, argument] : llvm::enumerate(entry.getArguments())) {
     if (inputName(entry, index) != labels)
@@ -116,11 +116,11 @@ Value AttachLoss::getLabels(FuncOp entry, RankedTensorType type, StringRef sourc
           << labels << "\" of type " << given << ", expected " << what << ", as in " << type;
       return {};
     }
-    entry.setArgAttr(index, kSource, builder.getStringAttr(source));
+    entry.setArgAttr(index, kSource, builder.getStringAttr(nameOf(source)));
     return argument;
   }
   auto attributes = builder.getDictionaryAttr({builder.getNamedAttr(kInput, builder.getStringAttr(labels)),
-                                               builder.getNamedAttr(kSource, builder.getStringAttr(source))});
+                                               builder.getNamedAttr(kSource, builder.getStringAttr(nameOf(source)))});
   unsigned index = entry.getNumArguments();
   if (failed(entry.insertArgument(index, type, attributes, entry.getLoc())))
     return {};
@@ -160,8 +160,8 @@ LogicalResult AttachLoss::attachClassLoss(FuncOp entry) {
   if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()))
     return unfitOutput(entry, output, "floating-point scores with the vocabulary as last dimension");
   auto classes = RankedTensorType::get(type.getShape().drop_back(), IntegerType::get(&getContext(), 64));
-  Value target =
-      getLabels(entry, classes, shiftsLabels() ? "token" : "next_token", "integers of the logits' leading shape");
+  Value target = getLabels(entry, classes, shiftsLabels() ? InputSource::token : InputSource::nextToken,
+                           "integers of the logits' leading shape");
   if (!target)
     return failure();
   OpBuilder builder(entry.getReturn());
@@ -182,7 +182,7 @@ LogicalResult AttachLoss::attachNumberLoss(FuncOp entry) {
   auto type = cast<RankedTensorType>(output.getType());
   if (type.getRank() < 1 || !isa<FloatType>(type.getElementType()))
     return unfitOutput(entry, output, "floating-point predictions with the samples as first dimension");
-  Value target = getLabels(entry, type, "sample", "floating-point numbers of the output's shape");
+  Value target = getLabels(entry, type, InputSource::sample, "floating-point numbers of the output's shape");
   if (!target)
     return failure();
   OpBuilder builder(entry.getReturn());
@@ -226,9 +226,12 @@ LogicalResult AttachLoss::checkSamples(FuncOp entry) {
   return success();
 }
 
-/// What tokens' positions and a mask of them are called, in whatever causal model. Empty: something else.
-static StringRef sourceByName(StringRef input) {
-  return input == "position_ids" ? "position" : input == "attention_mask" ? "presence" : "";
+/// What tokens' positions and a mask of them are called, in whatever causal model. None: something else.
+static std::optional<InputSource> sourceByName(StringRef input) {
+  return llvm::StringSwitch<std::optional<InputSource>>(input)
+      .Case("position_ids", InputSource::position)
+      .Case("attention_mask", InputSource::presence)
+      .Default(std::nullopt);
 }
 
 void AttachLoss::markSources(FuncOp entry) {
@@ -239,7 +242,7 @@ void AttachLoss::markSources(FuncOp entry) {
     if (inputName(entry, index) == labels)
       targets = index;
     else if (!entry.getArgAttr(index, kSource))
-      (!shiftsLabels() || sourceByName(inputName(entry, index)).empty() ? undecided : besides).push_back(index);
+      (!shiftsLabels() || !sourceByName(inputName(entry, index)) ? undecided : besides).push_back(index);
   auto areAlike = [&](unsigned index) {
     return isa<IntegerType>(typeOf(index).getElementType()) &&
            (!targets || typeOf(*targets).getShape() == typeOf(index).getShape());
@@ -249,22 +252,22 @@ void AttachLoss::markSources(FuncOp entry) {
                      return areAlike(index) && typeOf(index).getShape() == typeOf(undecided.front()).getShape();
                    });
   auto mark = [&](unsigned index, StringRef source) {
-    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), areTokens ? source : "sample"));
+    entry.setArgAttr(index, kSource, StringAttr::get(&getContext(), areTokens ? source : nameOf(InputSource::sample)));
   };
   bool tellsApart = false;
   for (unsigned index : undecided)
-    mark(index, "token");
+    mark(index, nameOf(InputSource::token));
   for (unsigned index : besides) {
-    mark(index, sourceByName(inputName(entry, index)));
+    mark(index, nameOf(*sourceByName(inputName(entry, index))));
     tellsApart |= inputName(entry, index) == "position_ids";
   }
   if (!targets)
     return;
   // A loss in the graph expects its labels unshifted, the very tokens of the input.
   auto known = entry.getArgAttrOfType<StringAttr>(*targets, kSource);
-  std::string source = known ? known.str() : "token";
+  StringRef source = known ? known.getValue() : nameOf(InputSource::token);
   if (areTokens && tellsApart)
-    source = source == "token" ? "own_token" : "next_own_token";
+    source = nameOf(source == nameOf(InputSource::token) ? InputSource::ownToken : InputSource::nextOwnToken);
   mark(*targets, source);
 }
 

@@ -29,7 +29,7 @@ struct ChooseQuantized : hyc::impl::ChooseQuantizedBase<ChooseQuantized> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FuncOp entry = findFunction(module, kEntry, "expected the model of phase 1, as import gives it");
+    FuncOp entry = findFunction(module, kTrain, "expected the model of phase 1, as import gives it");
     std::optional<CodeKind> codes = symbolizeCodeKind(kind);
     if (entry && !codes)
       module.emitError("--frozen-weights is \"") << kind << "\", expected int8 or nf4";

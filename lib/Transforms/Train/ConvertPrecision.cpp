@@ -177,7 +177,7 @@ Value PrecisionConverter::convert(Value value, Type element, Operation *user, un
     return known;
   Operation *def = value.getDefiningOp();
   // A forward value that only backward wants otherwise is converted there, so that no second version of it is saved.
-  bool atUser = !def || (user->hasAttr(kBackward) && !def->hasAttr(kBackward));
+  bool atUser = !def || (isBackward(user) && !isBackward(def));
   OpBuilder builder(user);
   if (!atUser)
     builder.setInsertionPointAfter(def);
@@ -206,7 +206,7 @@ Type PrecisionConverter::followedType(Operation *op) const {
   for (Value operand : op->getOperands())
     if (!isFlexible(operand) && isConverted(operand))
       (elementOf(operand) == wide ? anyWide : anyNarrow) = true;
-  bool isWide = !anyNarrow || (anyWide && !op->hasAttr(kBackward));
+  bool isWide = !anyNarrow || (anyWide && !isBackward(op));
   return isWide ? wide : Type(compute);
 }
 

@@ -197,7 +197,7 @@ namespace {
 struct Differentiate : hyc::impl::DifferentiateBase<Differentiate> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FuncOp function = findFunction(module, kEntry, "expected a model with a loss, as hyc-attach-loss gives it");
+    FuncOp function = findFunction(module, kTrain, "expected a model with a loss, as hyc-attach-loss gives it");
     if (!function || failed(verifyLossAttached(function)))
       return signalPassFailure();
     readOncePerUse(function);

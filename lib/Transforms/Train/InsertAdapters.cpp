@@ -177,7 +177,7 @@ struct InsertAdapters : hyc::impl::InsertAdaptersBase<InsertAdapters> {
   using InsertAdaptersBase::InsertAdaptersBase;
 
   void runOnOperation() override {
-    FuncOp entry = findFunction(getOperation(), kEntry, "expected the model of phase 1, as import gives it");
+    FuncOp entry = findFunction(getOperation(), kTrain, "expected the model of phase 1, as import gives it");
     AdapterSettings settings{rank, alpha, variant, {targets.begin(), targets.end()}};
     if (!entry)
       return signalPassFailure();

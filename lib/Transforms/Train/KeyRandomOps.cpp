@@ -39,7 +39,7 @@ struct SamplePlace {
 
 struct KeyRandomOps : hyc::impl::KeyRandomOpsBase<KeyRandomOps> {
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<FuncOp>(kEntry);
+    auto function = getOperation().lookupSymbol<FuncOp>(kTrain);
     SmallVector<Operation *> ops;
     if (function)
       for (Operation &op : function.getBody().front())
@@ -121,11 +121,12 @@ private:
       streams.push_back(builder.getStringAttr(streamOf(op)));
     auto type = RankedTensorType::get({samples, static_cast<int64_t>(ops.size())}, builder.getI64Type());
     unsigned index = function.getNumArguments();
-    (void)function.insertArgument(index, type,
-                                  builder.getDictionaryAttr({{kInput, builder.getStringAttr("random_keys")},
-                                                             {kSource, builder.getStringAttr("random")},
-                                                             {kStreams, builder.getArrayAttr(streams)}}),
-                                  function.getLoc());
+    (void)function.insertArgument(
+        index, type,
+        builder.getDictionaryAttr({{kInput, builder.getStringAttr("random_keys")},
+                                   {kSource, builder.getStringAttr(nameOf(InputSource::random))},
+                                   {kStreams, builder.getArrayAttr(streams)}}),
+        function.getLoc());
     keys = function.getArgument(index);
   }
 

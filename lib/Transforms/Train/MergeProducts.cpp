@@ -3,6 +3,7 @@
 #include "Stacks.h"
 #include "TrainingState.h"
 #include "dialects/Hyc/DerivedOps.h"
+#include "dialects/Hyc/EinsumLetters.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Analysis/Origin.h"
 #include "hyc/Transforms/Train/Passes.h"
@@ -32,7 +33,7 @@ public:
       for (Operation *op : layer)
         layerOf[op] = index;
     for (Operation &op : function.getBody().front()) {
-      if (op.hasAttr(kBackward) || getId(&op).empty())
+      if (isBackward(&op) || getId(&op).empty())
         continue;
       // What depends on parameters alone, as a bias for all samples does, goes where it is used.
       SmallVector<Operation *> candidates{&op};
@@ -83,7 +84,7 @@ template <typename OpTy> llvm::MapVector<Key, Group> Merger::findGroups() {
   llvm::MapVector<Key, Group> groups;
   for (auto accumulate : function.getBody().front().getOps<AccumulateOp>()) {
     auto producer = accumulate.getValue().getDefiningOp<OpTy>();
-    if (!producer || !producer->hasOneUse() || !producer->hasAttr(kBackward))
+    if (!producer || !producer->hasOneUse() || !isBackward(producer))
       continue;
     std::optional<size_t> layer = layers.find(producer);
     if (!layer)
@@ -118,14 +119,6 @@ static std::optional<Letters> lettersOf(EinsumOp op) {
   return letters;
 }
 
-/// A letter that no spec has used.
-static std::optional<char> letterBeside(const Letters &letters) {
-  for (char letter : StringRef("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
-    if ((letters.lhs + letters.rhs + letters.result).find(letter) == std::string::npos)
-      return letter;
-  return std::nullopt;
-}
-
 void Merger::replace(const Group &group, Operation *merged, OpBuilder &builder) {
   AccumulateOp last = group.front(); // backward has come to the first step at last
   merged->setDiscardableAttrs(llvm::to_vector(producerOf(last)->getDiscardableAttrs())); // spec and dims are its own
@@ -141,7 +134,7 @@ void Merger::replace(const Group &group, Operation *merged, OpBuilder &builder) 
 bool Merger::mergeProducts(const Group &group) {
   auto first = cast<EinsumOp>(producerOf(group.front()));
   std::optional<Letters> letters = lettersOf(first);
-  std::optional<char> step = letters ? letterBeside(*letters) : std::nullopt;
+  std::optional<char> step = letters ? unusedLetter(letters->lhs + letters->rhs + letters->result) : std::nullopt;
   const int64_t operands =
       tensorTypeOf(first.getLhs()).getNumElements() + tensorTypeOf(first.getRhs()).getNumElements();
   if (!step || 2 * operands > tensorTypeOf(first.getResult()).getNumElements())

@@ -99,7 +99,7 @@ bool ProductQuantizer::isParameter(Value value) {
 int ProductQuantizer::parameterOperand(EinsumOp op) {
   bool ofLhs = isParameter(op.getLhs()), ofRhs = isParameter(op.getRhs());
   bool isNarrow = isHalfWidth(elementOf(op.getLhs())) && isHalfWidth(elementOf(op.getRhs()));
-  if (op->hasAttr(kBackward) || !isNarrow || ofLhs == ofRhs)
+  if (isBackward(op) || !isNarrow || ofLhs == ofRhs)
     return -1;
   return ofLhs ? 0 : 1;
 }
@@ -111,7 +111,7 @@ bool ProductQuantizer::endsInLoss(EinsumOp op) {
   llvm::DenseSet<Operation *> seen{op};
   while (!work.empty())
     for (Operation *user : work.pop_back_val()->getUsers()) {
-      if (user->hasAttr(kBackward) || !seen.insert(user).second)
+      if (isBackward(user) || !seen.insert(user).second)
         continue;
       auto accumulate = dyn_cast<AccumulateOp>(user);
       auto state = accumulate ? states.lookup<StateOp>(accumulate.getTarget()) : StateOp();
@@ -152,7 +152,7 @@ void ProductQuantizer::collect() {
     activations.insert(op->getOperand(1 - parameter));
   }
   for (auto op : function.getBody().front().getOps<EinsumOp>()) {
-    if (!op->hasAttr(kBackward))
+    if (!isBackward(op))
       continue;
     Value operands[] = {op.getLhs(), op.getRhs()};
     if (!llvm::all_of(operands, [](Value operand) { return isHalfWidth(elementOf(operand)); }))
@@ -255,7 +255,7 @@ Quantized ProductQuantizer::backwardOperand(EinsumOp op, unsigned index) {
   auto scaled = scalings.find(value);
   bool isForward = ofForward.contains(value);
   bool isKept = isForward && !isParameter(value) && llvm::none_of(value.getUsers(), [&](Operation *user) {
-                  return user->hasAttr(kBackward) && !backward.contains(user);
+                  return isBackward(user) && !backward.contains(user);
                 });
   if (isKept)
     return ofForward[value];
@@ -293,7 +293,7 @@ void ProductQuantizer::replace(EinsumOp op, const Quantized &lhs, const Quantize
   result = build.mul(".result", result, broadcastOf(build, ".inverse.rhs", rhs.scaling.inverse, type));
   for (OpOperand *use : uses)
     use->set(result);
-  if (op->hasAttr(kBackward))
+  if (isBackward(op))
     markBackward(op, next);
   ++products;
 }

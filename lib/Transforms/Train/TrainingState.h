@@ -1,23 +1,21 @@
-// What training keeps beside the parameters, and the attributes that the passes of phase 2 share. Passes find a state
-// by its role (dialects/Hyc/StateRoles.h): its symbol may have been renamed to avoid a parameter of the same name.
+// What training keeps beside the parameters, and the attributes that the passes of phase 2 alone share. Passes find a
+// state by its role (dialects/Hyc/StateRoles.h): its symbol may have been renamed to avoid a parameter of the same
+// name.
 #ifndef HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 #define HYC_LIB_TRANSFORMS_TRAIN_TRAININGSTATE_H
 
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/InputSources.h"
+#include "dialects/Hyc/PhaseNames.h"
 
 namespace hyc::train {
-
-inline constexpr llvm::StringLiteral kEntry = "train", kMicrobatch = "microbatch", kApply = "apply";
 
 /// Of a tensor that is quantised to an 8-bit float. The state of role "fp8.scale" has the greatest number of that type
 /// and names the others, in the order inverse, history, amax.
 inline constexpr llvm::StringLiteral kFp8Largest = "hyc.fp8_largest", kFp8States = "hyc.fp8_states";
 
-/// Attributes of arguments and results.
-inline constexpr llvm::StringLiteral kInput = "hyc.input", kOutput = "hyc.output", kSource = "hyc.source",
-                                     kScalar = "hyc.scalar", kStreams = "hyc.streams";
-/// Marks the ops of @microbatch that belong to the backward pass, and the one among them that is the loss's cotangent.
-inline constexpr llvm::StringLiteral kBackward = "hyc.backward", kLossSeed = "hyc.loss_seed";
+/// Of the op of the backward pass that is the loss's cotangent.
+inline constexpr llvm::StringLiteral kLossSeed = "hyc.loss_seed";
 /// Of an op that computes in f32 whatever the precision is, as its gradient then does.
 inline constexpr llvm::StringLiteral kWide = "hyc.wide";
 /// Of a parameter that is kept in no second type: who wants one converts what was read.
@@ -25,8 +23,6 @@ inline constexpr llvm::StringLiteral kUncopied = "hyc.uncopied";
 /// Of a parameter that is kept as codes: their kind, how many inputs its linear layer has, and whether they come first.
 inline constexpr llvm::StringLiteral kQuantized = "hyc.quantized", kQuantizedInputs = "hyc.quantized_inputs",
                                      kQuantizedInputsFirst = "hyc.quantized_inputs_first";
-/// Of a composite op that the plan wants decomposed.
-inline constexpr llvm::StringLiteral kForm = "hyc.form", kDecomposed = "decomposed";
 
 /// The function called `name`, or null after a diagnostic on the module that names the pass to run first.
 FuncOp findFunction(mlir::ModuleOp module, llvm::StringRef name, llvm::StringRef hint);

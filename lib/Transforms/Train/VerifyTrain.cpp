@@ -15,7 +15,7 @@ namespace hyc {
 } // namespace hyc
 
 static LogicalResult verifyFunctions(ModuleOp module) {
-  if (auto entry = module.lookupSymbol<FuncOp>(kEntry))
+  if (auto entry = module.lookupSymbol<FuncOp>(kTrain))
     return entry.emitError("[train.functions] @train is still there; run hyc-differentiate");
   for (StringRef name : {kMicrobatch, kApply}) {
     auto function = module.lookupSymbol<FuncOp>(name);
@@ -34,6 +34,16 @@ static LogicalResult verifyArguments(FuncOp function, ArrayRef<StringRef> requir
       if (!function.getArgAttrOfType<StringAttr>(index, name))
         return function.emitError("[train.inputs] argument ")
                << index << " of @" << function.getSymName() << " has no " << name;
+  return success();
+}
+
+static LogicalResult verifySources(FuncOp microbatch) {
+  for (unsigned index = 0, e = microbatch.getNumArguments(); index < e; ++index) {
+    StringRef source = microbatch.getArgAttrOfType<StringAttr>(index, kSource).getValue();
+    if (!findInputSource(source))
+      return microbatch.emitError("[train.inputs] argument ")
+             << index << " has hyc.source \"" << source << "\", expected one of " << listInputSources();
+  }
   return success();
 }
 
@@ -149,7 +159,7 @@ static LogicalResult verifyCopies(ModuleOp module, FuncOp apply) {
 /// A write of forward: of a buffer, which is a parameter that no update changes.
 static bool isOfBuffer(const SymbolTable &symbols, WriteOp write) {
   auto buffer = symbols.lookup<ParamOp>(write.getTarget());
-  return buffer && buffer.getFrozen() && !write->hasAttr(kBackward);
+  return buffer && buffer.getFrozen() && !isBackward(write);
 }
 
 /// Reads are of parameters, and the only effects are to accumulate into states that belong to the step, and forward's
@@ -172,10 +182,10 @@ static LogicalResult verifyEffects(FuncOp microbatch, const SymbolTable &symbols
 
 static LogicalResult verifyOrder(FuncOp microbatch) {
   for (Operation &op : microbatch.getBody().front().without_terminator()) {
-    if (op.hasAttr(kBackward))
+    if (isBackward(&op))
       continue;
     for (Value operand : op.getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && producer->hasAttr(kBackward))
+      if (Operation *producer = operand.getDefiningOp(); producer && isBackward(producer))
         return (
             op.emitOpError("[train.order] belongs to forward but reads a backward value").attachNote(producer->getLoc())
             << "computed here");
@@ -197,7 +207,7 @@ struct VerifyTrain : hyc::impl::VerifyTrainBase<VerifyTrain> {
     auto microbatch = module.lookupSymbol<FuncOp>(kMicrobatch), apply = module.lookupSymbol<FuncOp>(kApply);
     SymbolTable symbols(module);
     llvm::StringMap<Operation *> ids;
-    return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) &&
+    return success(succeeded(verifyArguments(microbatch, {kInput, kSource})) && succeeded(verifySources(microbatch)) &&
                    succeeded(verifyArguments(apply, {kScalar})) && succeeded(verifyIds(microbatch, ids)) &&
                    succeeded(verifyIds(apply, ids)) && succeeded(verifyRandomOps(microbatch)) &&
                    succeeded(verifyStops(microbatch)) && succeeded(verifyStates(module)) &&

@@ -6,7 +6,6 @@ import dataclasses
 import html
 import json
 import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,17 +40,6 @@ def _page(path: pathlib.Path, otherwise: str) -> str:
     return f'<iframe srcdoc="{html.escape(text)}" style="width:100%;height:40em;border:0"></iframe>'
 
 
-def _batch_of(folder: pathlib.Path) -> dict[str, int]:
-    """micro_batch, grad_accum and sequence; of plan_only=True, which has no manifest, as the report's second line says."""
-    if (folder / "manifest.json").exists():
-        batch: dict[str, int] = _read_json(folder / "manifest.json")["batch"]
-        return batch
-    found = re.search(r"= (\d+) × (\d+) × \d+ = \d+ samples(?: of (\d+) tokens)?", Report.read(folder).text)
-    if found is None:
-        raise DataError(f"'{folder / 'report.txt'}' does not tell the batch")
-    return {"micro_batch": int(found[1]), "grad_accum": int(found[2]), "sequence": int(found[3] or 1)}
-
-
 @dataclasses.dataclass(frozen=True)
 class Sharding:
     """How the tensors whose names match a pattern are divided: a list of mesh axes a dimension."""
@@ -72,17 +60,13 @@ class Plan:
     pp: int
     dp: int
     schedule: str
+    ranks: int  # native processes that train
     micro_batch: int
     grad_accum: int
     sequence: int
     parameters: tuple[Sharding, ...]
     inputs: tuple[Sharding, ...]
     values: Mapping[str, Any] = dataclasses.field(repr=False)  # plan.json as a whole
-
-    @property
-    def ranks(self) -> int:
-        """Native processes that train."""
-        return self.tp * self.pp * self.dp
 
     @property
     def global_batch(self) -> int:
@@ -93,7 +77,7 @@ class Plan:
     def read(folder: pathlib.Path) -> Plan:
         """Of a folder that hyc-compile wrote."""
         values = _read_json(folder / "plan.json")
-        mesh, batch = values["mesh"], _batch_of(folder)
+        mesh, account = values["mesh"], _read_json(folder / "memory.json")
 
         def rules(key: str) -> tuple[Sharding, ...]:
             return tuple(Sharding(rule["match"], rule.get("sharding", "")) for rule in values.get(key, []))
@@ -104,17 +88,25 @@ class Plan:
             mesh["pp"],
             mesh["dp"],
             values["schedule"],
-            batch["micro_batch"],
-            batch["grad_accum"],
-            batch["sequence"],
+            sum(stage["ranks"] for stage in account["stages"]),
+            account["micro_batch"],
+            account["grad_accum"],
+            account["sequence"],
             rules("parameters"),
             rules("inputs"),
             values,
         )
 
+    @property
+    def further_axes(self) -> dict[str, int]:
+        """Sizes of the mesh's axes besides dp and tp, by name; parts of an axis are none of their own."""
+        named = (axis.rsplit(":", 1) for axis in self.values["mesh"].get("axes", []))
+        return {name: int(size) for name, size in named if "." not in name}
+
     def __str__(self) -> str:
+        further = "".join(f" × {name} {size}" for name, size in self.further_axes.items())
         return (
-            f"{self.ranks} ranks (tp {self.tp} × pp {self.pp} × dp {self.dp}), {self.global_batch} samples a step "
+            f"{self.ranks} ranks (tp {self.tp} × pp {self.pp} × dp {self.dp}{further}), {self.global_batch} samples a step "
             f"(micro-batch {self.micro_batch} × grad-accum {self.grad_accum} × dp {self.dp}), schedule {self.schedule}"
         )
 

@@ -163,6 +163,11 @@ Status syncFolderOf(const std::string& path) {
   return {};
 }
 
+Status createFolder(const std::string& path) {
+  if (mkdir(path.c_str(), kFolderMode) == 0) return {};
+  return errnoError("cannot create the folder '" + path + "'", errno);
+}
+
 Status makeFolders(const std::string& path) {
   const std::string whole = path.substr(0, std::max(path.find_last_not_of('/') + 1, size_t{1}));
   for (size_t slash = whole.find('/', 1);; slash = whole.find('/', slash + 1)) {

@@ -61,6 +61,8 @@ Status publishText(const std::string& partial, const std::string& path, const st
 // Makes a rename in the folder of `path` durable.
 Status syncFolderOf(const std::string& path);
 
+// A folder that was not there before.
+Status createFolder(const std::string& path);
 // The folder, with those that it is in, where they are not there yet.
 Status makeFolders(const std::string& path);
 

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <utility>
 
+#include "base/file.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/stream_file.h"
 #include "comm/exchanger.h"
@@ -17,7 +17,6 @@
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFolderMode = 0755;
 constexpr int64_t kMostTableBytes = int64_t{1} << 30;
 
 std::string tableOf(const std::string& folder, int rank) {
@@ -26,21 +25,11 @@ std::string tableOf(const std::string& folder, int rank) {
   return folder + name;
 }
 
-Status writeText(const std::string& path, const std::string& text, IoFaults* faults) {
-  Result<StreamFile> file = StreamFile::create(path, faults);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
-  return file->finish("").status();
-}
-
 }  // namespace
 
 Status CheckpointWrite::begin(const Context& ctx, Snapshot* snapshot) {
   waits_ = !snapshot;
-  Status made;
-  if (rank() == 0 && mkdir(target_.partial.c_str(), kFolderMode) != 0) {
-    made = errnoError("cannot create the folder '" + target_.partial + "'", errno);
-  }
+  const Status made = rank() == 0 ? createFolder(target_.partial) : Status();
   HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
   source_.emplace(PartSource{plan_.parts, *plan_.mesh, plan_.at, {}, ctx.file(), !waits_, updatesOf(told_.counters)});
   if (snapshot) {
@@ -105,7 +94,7 @@ Status CheckpointWrite::writeOwnPart(const PartSource& source) {
     return StreamFile::create(target_.partial + "/" + name, faults_, &job_.givesUp());
   });
   if (!parts.ok()) return parts.status();
-  return writeText(tableOf(target_.partial, rank()), encodeCheckpointParts(*parts), faults_);
+  return writeTextFile(tableOf(target_.partial, rank()), encodeCheckpointParts(*parts), faults_);
 }
 
 // The parts of all ranks; slices in the order of ranks.
@@ -131,7 +120,7 @@ Status CheckpointWrite::publish() {
   // What could not be read again is not published.
   Result<CheckpointManifest> again = parseCheckpointManifest(text, "'" + partial + "/" + kCheckpointManifest + "'");
   if (!again.ok()) return internalError("the checkpoint contradicts itself: " + again.status().message());
-  HYCRT_RETURN_IF_ERROR(writeText(partial + "/" + kCheckpointManifest, text, faults_));
+  HYCRT_RETURN_IF_ERROR(writeTextFile(partial + "/" + kCheckpointManifest, text, faults_));
   for (int rank = 0; rank < rankCount(*plan_.mesh); ++rank) unlink(tableOf(partial, rank).c_str());
   const auto warn = [this](const std::string& line) { warnings_.push_back(line); };
   HYCRT_RETURN_IF_ERROR(publishCheckpoint(partial, target_.folder, faults_, warn));

@@ -22,15 +22,10 @@
 #include "hycrt/token.h"
 #include "io/float_convert.h"
 #include "io/saved_adapter.h"
+#include "io/weights_files.h"
 
 namespace hycrt {
 namespace {
-
-constexpr const char *kWeights = "model.safetensors", *kConfig = "config.json";
-constexpr const char *kAdapterWeights = "adapter_model.safetensors", *kAdapterConfig = "adapter_config.json";
-constexpr const char* kAside = ".adapter";
-constexpr int64_t kMaxConfigBytes = 16 << 20;
-constexpr mode_t kFolderMode = 0755;
 
 // The tensors of a checkpoint that go into a file: under which names (none: it is left out), and as what.
 struct Selection {
@@ -120,23 +115,13 @@ Status writeTensors(const Checkpoint& checkpoint, Exported what, const std::stri
   return writeTensors(checkpoint, {nameOf, nullptr}, path);
 }
 
-Status writeText(const std::string& text, const std::string& path) {
-  Result<StreamFile> file = StreamFile::create(path, nullptr);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
-  return file->finish("").status();
-}
-
 // `config`: the text of one, or empty.
 Status writeFolder(const Checkpoint& checkpoint, Exported what, const std::string& folder, const std::string& config) {
   const bool ofAdapter = what == Exported::kWeights && adapterOf(checkpoint);
-  HYCRT_RETURN_IF_ERROR(writeTensors(checkpoint, what, folder + "/" + (ofAdapter ? kAdapterWeights : kWeights)));
-  if (ofAdapter) {
-    const std::string& told = checkpoint.manifest.training->adapterConfig;
-    return told.empty() ? Status() : writeText(told, folder + "/" + kAdapterConfig);
-  }
-  if (config.empty()) return {};
-  return writeText(config, folder + "/" + kConfig);
+  const WeightsFiles& files = weightsFiles(ofAdapter);
+  HYCRT_RETURN_IF_ERROR(writeTensors(checkpoint, what, folder + "/" + files.weights));
+  const std::string& told = ofAdapter ? checkpoint.manifest.training->adapterConfig : config;
+  return told.empty() ? Status() : writeTextFile(folder + "/" + files.config, told);
 }
 
 // Of weights that were kept as codes a checkpoint has nothing to add to.
@@ -223,7 +208,7 @@ Status exportFolder(const Checkpoint& checkpoint, const std::string& target,
                     const std::function<Status(const std::string&)>& write) {
   HYCRT_RETURN_IF_ERROR(checkTarget(checkpoint, target));
   const std::string partial = partialName(target, "hyc-" + makeName());
-  if (mkdir(partial.c_str(), kFolderMode) != 0) return errnoError("cannot create the folder '" + partial + "'", errno);
+  HYCRT_RETURN_IF_ERROR(createFolder(partial));
   Status status = write(partial);
   if (status.ok()) status = syncFolder(partial, nullptr);
   if (status.ok() && rename(partial.c_str(), target.c_str()) != 0) {

@@ -18,11 +18,10 @@
 #include "hycrt/memory_report.h"
 #include "hycrt/resume.h"
 #include "io/block_file.h"
+#include "io/weights_files.h"
 
 namespace hycrt {
 namespace {
-
-constexpr int64_t kMaxConfigBytes = 16 << 20;
 
 std::string inMiB(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
@@ -42,10 +41,10 @@ std::string howScaled(const CheckpointTraining& training) {
   char text[128];
   std::snprintf(text, sizeof text, "scaled by %g", training.adapter->scale);
   std::string told = text;
-  const Result<nlohmann::json> config = parseJson(training.adapterConfig, "adapter_config.json");
+  const Result<nlohmann::json> config = parseJson(training.adapterConfig, kAdapterFiles.config);
   if (config.ok() && config->is_object() && config->contains("r") && config->contains("lora_alpha")) {
     told += " (rank " + config->at("r").dump() + ", alpha " + config->at("lora_alpha").dump() +
-            (config->value("use_rslora", false) ? ", variant rslora)" : ")");
+            (config->contains("use_rslora") && config->at("use_rslora") == true ? ", variant rslora)" : ")");
   }
   return told + (training.adapter->hasMagnitudes ? " and have magnitudes" : "");
 }
@@ -116,7 +115,7 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
 // What a layer's tensors do not tell; where they differ themselves, checkTensors names them.
 Status RunCheckpoints::checkTraining(const Manifest& manifest, int rank) {
   training_ = {manifest.optimizer, manifest.adapter, {}};
-  const std::string config = manifest.folder + "/model/adapter_config.json";
+  const std::string config = manifest.folder + "/model/" + kAdapterFiles.config;
   if (manifest.adapter && access(config.c_str(), F_OK) == 0) {
     Result<std::string> text = readWholeFile(config, kMaxConfigBytes);
     if (!text.ok()) return text.status();

@@ -53,6 +53,13 @@ std::string stepName(const std::string& parameter) { return kOptimizerState + pa
 
 bool isStepName(const std::string& tensor) { return beginsWith(tensor, kOptimizerState) && endsWith(tensor, kStep); }
 
+std::optional<StateName> splitStateName(const std::string& tensor) {
+  if (isParameterName(tensor)) return StateName{tensor, ""};
+  const size_t begin = std::strlen(kOptimizerState), dot = tensor.rfind('.');
+  if (!beginsWith(tensor, kOptimizerState) || dot < begin) return std::nullopt;
+  return StateName{tensor.substr(begin, dot - begin), tensor.substr(dot + 1)};
+}
+
 bool isParameterName(const std::string& tensor) {
   return !beginsWith(tensor, kOptimizerState) && !beginsWith(tensor, kFp8State);
 }

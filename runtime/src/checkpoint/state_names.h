@@ -5,6 +5,7 @@
 #ifndef HYCRT_SRC_CHECKPOINT_STATE_NAMES_H_
 #define HYCRT_SRC_CHECKPOINT_STATE_NAMES_H_
 
+#include <optional>
 #include <string>
 
 namespace hycrt {
@@ -27,6 +28,12 @@ std::string checkpointName(const std::string& name, const std::string& role);
 bool hasStepBeside(const std::string& role);
 std::string stepName(const std::string& parameter);
 bool isStepName(const std::string& tensor);
+
+// optimizer.state.PARAMETER.KEY as what it is made of; a parameter's own name has no key. Other tensors are neither.
+struct StateName {
+  std::string parameter, key;
+};
+std::optional<StateName> splitStateName(const std::string& tensor);
 
 // Whether this is one of the model's own tensors.
 bool isParameterName(const std::string& tensor);

@@ -89,4 +89,11 @@ Result<CheckpointFile> StreamFile::finish(const std::string& header) {
   return std::move(sums_);
 }
 
+Status writeTextFile(const std::string& path, const std::string& text, IoFaults* faults) {
+  Result<StreamFile> file = StreamFile::create(path, faults);
+  if (!file.ok()) return file.status();
+  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
+  return file->finish("").status();
+}
+
 }  // namespace hycrt

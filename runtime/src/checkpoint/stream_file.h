@@ -50,6 +50,9 @@ class StreamFile {
   Sha256 sha_;
 };
 
+// A whole file of `text`, synced; its name was free.
+Status writeTextFile(const std::string& path, const std::string& text, IoFaults* faults = nullptr);
+
 // fsync and rename, or what a test wants of them instead.
 Status syncFile(const FileDescriptor& file, const std::string& path, IoFaults* faults);
 Status syncFolder(const std::string& folder, IoFaults* faults);

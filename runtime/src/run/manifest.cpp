@@ -290,9 +290,11 @@ static Status readMadeFiles(Manifest* manifest) {
   if (!text.ok()) return text.status();
   Result<json> root = parseJson(*text, path);
   if (!root.ok()) return root.status();
+  if (!root->is_object() || !root->contains("files") || !(*root)["files"].is_array()) {
+    return dataError(path + ": expected an object with the list \"files\", as hyc-compile writes it");
+  }
   manifest->madeFiles.push_back(kLedgerName);
-  const json files = root->value("files", json::array());
-  for (const json& row : files) {
+  for (const json& row : (*root)["files"]) {
     if (row.is_object() && row.contains("path") && row["path"].is_string()) manifest->madeFiles.push_back(row["path"]);
   }
   return {};

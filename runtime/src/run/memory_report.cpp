@@ -239,7 +239,7 @@ Result<MemoryRecord> parseMemoryRecord(std::string_view text) {
       return dataError("memory record: an arena has no name");
     }
     record.arenas.push_back({arena["name"].get<std::string>(), number(arena, "planned"), number(arena, "mapped"),
-                             number(arena, "touched"), arena.value("in_file", false)});
+                             number(arena, "touched"), arena.contains("in_file") && arena["in_file"] == true});
   }
   return record;
 }

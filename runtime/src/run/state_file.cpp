@@ -275,7 +275,8 @@ std::string catalogOf(const Program& program, const std::string& run) {
 
 std::string runOf(const std::string& catalog) {
   const Result<json> object = parseJson(catalog, "catalog");
-  return object.ok() ? object->value("run", "") : "";
+  const bool isTold = object.ok() && object->is_object() && object->contains("run") && object->at("run").is_string();
+  return isTold ? object->at("run").get<std::string>() : std::string();
 }
 
 Result<bool> holdsCodes(const Context& ctx) {

@@ -17,20 +17,12 @@
 #include "hycrt/safetensors.h"
 #include "hycrt/saved_weights.h"
 #include "io/saved_adapter.h"
+#include "io/weights_files.h"
 #include "run/quantized_weights.h"
 #include "run/state_file.h"
 
 namespace hycrt {
 namespace {
-
-constexpr const char* kWeights = "model.safetensors";
-constexpr const char* kConfig = "config.json";
-constexpr const char* kAdapterWeights = "adapter_model.safetensors";
-constexpr const char* kAdapterConfig = "adapter_config.json";
-constexpr const char* kAside =
-    ".adapter";  // of the file in which adapters and scales lie while weights are made of them
-constexpr int64_t kMaxConfigBytes = 16 << 20;
-constexpr mode_t kFolderMode = 0755;
 
 std::string withoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -44,9 +36,6 @@ std::string lockName(const std::string& target) {
   return path.substr(0, name) + "." + path.substr(name) + ".lock";
 }
 
-const char* weightsName(bool ofAdapter) { return ofAdapter ? kAdapterWeights : kWeights; }
-const char* configName(bool ofAdapter) { return ofAdapter ? kAdapterConfig : kConfig; }
-
 // The first entry of a folder that saving would not have put there; empty where there is none.
 Result<std::string> foreignEntry(const std::string& folder, bool ofAdapter) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -55,7 +44,7 @@ Result<std::string> foreignEntry(const std::string& folder, bool ofAdapter) {
   std::string found;
   while (const dirent* entry = readdir(entries)) {
     const std::string name = entry->d_name;
-    const std::string own[] = {".", "..", weightsName(ofAdapter), configName(ofAdapter)};
+    const std::string own[] = {".", "..", weightsFiles(ofAdapter).weights, weightsFiles(ofAdapter).config};
     if (std::find(std::begin(own), std::end(own), name) == std::end(own)) found = name;
   }
   closedir(entries);
@@ -63,8 +52,10 @@ Result<std::string> foreignEntry(const std::string& folder, bool ofAdapter) {
 }
 
 bool isOwnFile(const std::string& name) {
-  return name == kWeights || name == kConfig || name == kAdapterWeights || name == kAdapterConfig ||
-         name == std::string(kWeights) + kAside;
+  for (const WeightsFiles& files : {kModelFiles, kAdapterFiles}) {
+    if (name == files.weights || name == files.config) return true;
+  }
+  return name == std::string(kModelFiles.weights) + kAside;
 }
 
 // Only what saving puts into a folder goes; one with anything else in it stays, and a link is none.
@@ -98,7 +89,7 @@ Status checkReplaceable(const std::string& target, const std::string& folder, bo
 }
 
 Status publish(const std::string& partial, const std::string& target, bool ofAdapter) {
-  HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + weightsName(ofAdapter)));
+  HYCRT_RETURN_IF_ERROR(syncFolderOf(partial + "/" + weightsFiles(ofAdapter).weights));
   HYCRT_RETURN_IF_ERROR(checkReplaceable(target, target, ofAdapter));
   struct stat info;
   if (lstat(target.c_str(), &info) == 0) return exchangeFolder(partial, target, "the new weights", isOwnFile);
@@ -175,14 +166,12 @@ Status writeWeights(Context& ctx, const WeightsToSave& what, const std::string& 
 Status saveFolder(Context& ctx, const std::string& target, const WeightsToSave& what) {
   const std::string partial = partialName(target, what.run);
   const bool leads = rankOf(ctx.mesh(), ctx.at()) == 0, ofAdapter = what.adapter && !what.merges;
-  if (leads && mkdir(partial.c_str(), kFolderMode) != 0) {
-    return errnoError("cannot create the folder '" + partial + "'", errno);
-  }
+  if (leads) HYCRT_RETURN_IF_ERROR(createFolder(partial));
   // Writing begins with rank 0 alone, and its barriers keep the others until there is a file.
-  const std::string file = partial + "/" + weightsName(ofAdapter);
+  const std::string file = partial + "/" + weightsFiles(ofAdapter).weights;
   Status status = writeWeights(ctx, what, file, file + kAside, FolderLink::kRefuse);
   if (!leads) return status;
-  const std::string config = configName(ofAdapter);
+  const std::string config = weightsFiles(ofAdapter).config;
   if (status.ok()) status = copyConfig(what.modelFolder + "/" + config, partial + "/" + config);
   if (!status.ok()) {
     removeFolder(partial);
@@ -215,8 +204,8 @@ bool isWeightsFile(const std::string& target) {
 std::vector<std::string> filesOfWeights(const std::string& target) {
   if (isWeightsFile(target)) return {target};
   std::vector<std::string> files{withoutSlash(target)};
-  for (const char* name : {kWeights, kConfig, kAdapterWeights, kAdapterConfig}) {
-    files.push_back(withoutSlash(target) + "/" + name);
+  for (const WeightsFiles& own : {kModelFiles, kAdapterFiles}) {
+    for (const char* name : {own.weights, own.config}) files.push_back(withoutSlash(target) + "/" + name);
   }
   return files;
 }

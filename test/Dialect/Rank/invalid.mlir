@@ -224,6 +224,14 @@ rank.program @p stage 0 slots 1 {
 
 rank.program @p stage 0 slots 1 {
   rank.arena @feeds bytes 64
+  // expected-error @+1 {{[input.source] has source "tokens", expected one of token, next_token, own_token, next_own_token, position, presence, sample, random}}
+  rank.input @ids source "tokens" bound 8 in @feeds at 0 : !rank.buffer<2x4xi64>
+}
+
+// -----
+
+rank.program @p stage 0 slots 1 {
+  rank.arena @feeds bytes 64
   rank.input @ids source "token" bound 8 in @feeds at 0 : !rank.buffer<2x4xi64>
   // expected-error @+1 {{[entry.size] trains size 2 with 0 types, expected a size of at least 1 and a type for each of 1 inputs}}
   rank.entry @seq_2 trains "seq" 2 as [] inputs ["ids"] []

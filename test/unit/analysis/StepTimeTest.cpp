@@ -198,6 +198,37 @@ TEST_F(StepTimeTest, OfATableTheRowsThatArePickedAreTouched) {
   EXPECT_DOUBLE_EQ(ops[3].bytes, 16 + 32 + 144) << "the other rows become 0";
 }
 
+/// Two products of 4 rows and 4 columns over 8, forward; five of them in the gradient.
+TEST_F(StepTimeTest, AttentionAndItsGradientReachAShareOfTheirOwn) {
+  const std::string q = "!rank.buffer<1x4x1x8xf32>", lse = "!rank.buffer<1x1x4xf32>";
+  auto times = [](const std::string &type, int count) {
+    std::string list = type;
+    for (int i = 1; i < count; ++i)
+      list += ", " + type;
+    return list;
+  };
+  auto module = parse(withExchange(
+      "    %q = rank.at @activations 0 : <1x4x1x8xf32>\n    %lse = rank.at @activations 256 : <1x1x4xf32>\n"
+      "    rank.call \"attention\" %q, %lse = %q, %q, %q {scale = 1.0 : f64} : " +
+      q + ", " + lse + ", " + times(q, 3) +
+      "\n    rank.call \"attention_grad\" %q, %q, %q = %q, %q, %q, %q, %lse, %q {scale = 1.0 : f64} : " + times(q, 7) +
+      ", " + lse + ", " + q + "\n"));
+  ASSERT_TRUE(module);
+  MachineRates rates = unitRates();
+  rates.memory = 1e18;
+  rates.products = 2 * 4 * 4 * 8; // a product a second
+  auto secondsOf = [&](size_t call) {
+    return estimateOps(*module->getOps<rank::ProgramOp>().begin(), *module->getOps<dist::ScheduleOp>().begin(),
+                       rates)[call]
+        .seconds;
+  };
+  EXPECT_DOUBLE_EQ(secondsOf(1), 2);
+  EXPECT_DOUBLE_EQ(secondsOf(2), 5);
+  rates.attentionShare = 0.25;
+  EXPECT_DOUBLE_EQ(secondsOf(1), 8);
+  EXPECT_DOUBLE_EQ(secondsOf(2), 20);
+}
+
 /// Each turn takes what its calls take, and is started call by call; what is behind the loop comes once.
 TEST_F(StepTimeTest, ATurnOfARepeatIsPricedOncePerTurn) {
   for (int64_t turns : {1, 7, 300}) {

@@ -41,7 +41,6 @@ struct ImportOptions {
   /// A tensor of equal elements that several modules read is one parameter. Otherwise it is one for each of them:
   /// exporters merge what is equal when they write it, such as all norms' scales of 1.
   bool keepsMerged = false;
-  std::string functionName = "train";
 };
 
 /// Imports `path`. What is wrong with it is reported as diagnostics, all of it where that is possible.

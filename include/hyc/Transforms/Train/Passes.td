@@ -504,8 +504,8 @@ def VerifyTrain : Pass<"hyc-verify-train", "::mlir::ModuleOp"> {
   let summary = "Checks the invariant of phase 2";
   let description = [{
     1. `train.functions`: @microbatch and @apply are there, @train is gone; neither returns anything.
-    2. `train.inputs`: every argument of @microbatch says which input it is and how it is filled; every argument of @apply
-       is a scalar of the runtime.
+    2. `train.inputs`: every argument of @microbatch says which input it is and how it is filled, in the words of hyc.func;
+       every argument of @apply is a scalar of the runtime.
     3. `train.ids`: every op of both functions but the terminator has an id, and no two have the same.
     4. `train.states`: exactly one state has each of the roles "loss_sum", "token_count", "step" and "grad_norm".
     5. `train.gradients`: each gradient belongs to a parameter that is not frozen, is accumulated by @microbatch, counts once

@@ -1,12 +1,10 @@
 // Names, pickles and archives of what is exported.
 #include "checkpoint/torch/export_torch.h"
 
-#include <sys/stat.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 
+#include "base/file.h"
 #include "checkpoint/export.h"
 #include "checkpoint/part_writer.h"
 #include "checkpoint/state_names.h"
@@ -15,19 +13,6 @@ namespace hycrt {
 namespace {
 
 constexpr const char *kMetadataModule = "torch.distributed.checkpoint.metadata", *kFile = "__0_0.distcp";
-constexpr mode_t kFolderMode = 0755;
-
-// "optimizer.state.NAME.KEY" as what it is made of. Of a parameter the key is empty; fp8's scales are neither.
-struct StateName {
-  std::string parameter, key;
-};
-std::optional<StateName> splitName(const std::string& tensor) {
-  const std::string begin = "optimizer.state.";
-  if (isParameterName(tensor)) return StateName{tensor, ""};
-  const size_t dot = tensor.rfind('.');
-  if (tensor.compare(0, begin.size(), begin) != 0 || dot < begin.size()) return std::nullopt;
-  return StateName{tensor.substr(begin.size(), dot - begin.size()), tensor.substr(dot + 1)};
-}
 
 // Where one tensor went.
 struct Stored {
@@ -154,20 +139,13 @@ std::string encodeMetadata(const std::vector<Stored>& all) {
   return pickle.finish();
 }
 
-Status writeText(const std::string& path, const std::string& text) {
-  Result<StreamFile> file = StreamFile::create(path, nullptr);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
-  return file->finish("").status();
-}
-
 Status writeDistributed(const Checkpoint& checkpoint, const std::string& folder, const ForeignNames& names) {
   Result<StreamFile> file = StreamFile::create(folder + "/" + kFile, nullptr);
   if (!file.ok()) return file.status();
   std::vector<Stored> all;
   std::vector<std::byte> whole;
   for (const auto& [name, tensor] : checkpoint.manifest.parts.tensors) {
-    const std::optional<StateName> state = splitName(name);
+    const std::optional<StateName> state = splitStateName(name);
     if (!state) continue;
     Stored stored = nameStored(*state, tensor, names);
     HYCRT_RETURN_IF_ERROR(readWholeTensor(checkpoint, tensor, &whole));
@@ -179,16 +157,11 @@ Status writeDistributed(const Checkpoint& checkpoint, const std::string& folder,
     all.push_back(std::move(stored));
   }
   HYCRT_RETURN_IF_ERROR(file->finish("").status());
-  return writeText(folder + "/.metadata", encodeMetadata(all));
+  return writeTextFile(folder + "/.metadata", encodeMetadata(all));
 }
 
 // --------------------------------------------------------------------------------------------------- DeepSpeed's
 // folder
-
-Status makeFolder(const std::string& folder) {
-  if (mkdir(folder.c_str(), kFolderMode) == 0 || errno == EEXIST) return {};
-  return errnoError("cannot create the folder '" + folder + "'", errno);
-}
 
 Status writePt(const std::string& path, const std::string& pickle, const std::vector<std::byte>& storage) {
   Result<StreamFile> file = StreamFile::create(path, nullptr);
@@ -225,17 +198,17 @@ Status writeCount(const std::string& path, const std::vector<std::byte>& whole, 
 Status writeUniversal(const Checkpoint& checkpoint, const std::string& folder, const ForeignNames& names,
                       UpdateCount count) {
   const std::string zero = folder + "/zero";
-  HYCRT_RETURN_IF_ERROR(makeFolder(zero));
+  HYCRT_RETURN_IF_ERROR(makeFolders(zero));
   std::vector<std::byte> whole;
   std::vector<std::string> folders;
   for (const auto& [name, tensor] : checkpoint.manifest.parts.tensors) {
-    const std::optional<StateName> state = splitName(name);
+    const std::optional<StateName> state = splitStateName(name);
     if (!state) continue;
     const std::string own = zero + "/" + names.weights + state->parameter;
     if (own.find('/', zero.size() + 1) != own.npos) {
       return dataError("'" + name + "' is no name of a folder, which DeepSpeed has for each parameter");
     }
-    HYCRT_RETURN_IF_ERROR(makeFolder(own));
+    HYCRT_RETURN_IF_ERROR(makeFolders(own));
     if (state->key.empty()) folders.push_back(own);
     HYCRT_RETURN_IF_ERROR(readWholeTensor(checkpoint, tensor, &whole));
     HYCRT_RETURN_IF_ERROR(state->key == "step" ? writeCount(own + "/step.pt", whole, count)

@@ -4,9 +4,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <optional>
 #include <set>
 
+#include "base/file.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/part_writer.h"
 #include "checkpoint/state_names.h"
@@ -16,8 +17,7 @@
 namespace hycrt {
 namespace {
 
-constexpr mode_t kFolderMode = 0755;
-constexpr const char *kOptimizerState = "optimizer.state.", *kFirstMoment = ".exp_avg";
+constexpr const char* kFirstMoment = "exp_avg";
 
 // Counts of updates that are tensors become what the states tell.
 Status takeUpdates(ForeignStates* states) {
@@ -62,12 +62,8 @@ Status findStep(const ForeignStates& states, const ImportOptions& options, int64
 
 // The parameter that a first moment is of; empty for other tensors.
 std::string parameterOfMoment(const std::string& tensor) {
-  const std::string begin = kOptimizerState, end = kFirstMoment;
-  if (tensor.compare(0, begin.size(), begin) != 0 || tensor.size() < begin.size() + end.size() ||
-      tensor.compare(tensor.size() - end.size(), end.size(), end) != 0) {
-    return {};
-  }
-  return tensor.substr(begin.size(), tensor.size() - begin.size() - end.size());
+  const std::optional<StateName> name = splitStateName(tensor);
+  return name && name->key == kFirstMoment ? name->parameter : std::string();
 }
 
 // Weights and moments under names of one kind: else no program would take both.
@@ -163,10 +159,7 @@ Status writeCheckpoint(const ForeignStates& states, const ImportOptions& options
   // What could not be read again is not published.
   Result<CheckpointManifest> again = parseCheckpointManifest(text, "'" + path + "'");
   if (!again.ok()) return internalError("the checkpoint contradicts itself: " + again.status().message());
-  Result<StreamFile> file = StreamFile::create(path, nullptr);
-  if (!file.ok()) return file.status();
-  HYCRT_RETURN_IF_ERROR(file->write(text.data(), static_cast<int64_t>(text.size())));
-  HYCRT_RETURN_IF_ERROR(file->finish("").status());
+  HYCRT_RETURN_IF_ERROR(writeTextFile(path, text));
   return publishCheckpoint(partial, target, nullptr, [](const std::string&) {});
 }
 
@@ -186,7 +179,7 @@ Result<Imported> importCheckpoint(const std::string& source, const std::string& 
   const std::string target = checkpointPath(directory, step), partial = partialName(target, "hyc-" + makeName());
   struct stat info;
   if (lstat(target.c_str(), &info) == 0) return ioError("'" + target + "' is there already; name another folder");
-  if (mkdir(partial.c_str(), kFolderMode) != 0) return errnoError("cannot create the folder '" + partial + "'", errno);
+  HYCRT_RETURN_IF_ERROR(createFolder(partial));
   const Status status = writeCheckpoint(*states, options, step, updates, partial, target);
   if (!status.ok()) removeCheckpointFolder(partial);
   if (!status.ok()) return status;
