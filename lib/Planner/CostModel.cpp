@@ -3,6 +3,7 @@
 
 #include "LayoutCosts.h"
 #include "Probe.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Pipelines/Pipelines.h"
 
 using namespace mlir;
@@ -18,7 +19,7 @@ public:
     if (!first)
       return failure();
     layers = first->layers;
-    auto func = first->module->lookupSymbol<FuncOp>("microbatch");
+    auto func = first->module->lookupSymbol<FuncOp>(kMicrobatch);
     batch = cast<RankedTensorType>(func.getArgument(0).getType()).getDimSize(0);
     ScopedDiagnosticHandler silence(first->module->getContext(), [](Diagnostic &) { return success(); });
     takesAnyBatch = trainedFor(2 * batch) != nullptr;

@@ -2,6 +2,7 @@
 #include "Probe.h"
 
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/Hyc/PhaseNames.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
@@ -54,7 +55,7 @@ static LogicalResult runPhase(Phase phase, ModuleOp module, const Plan &plan) {
 }
 
 static size_t countLayers(ModuleOp train) {
-  auto func = train.lookupSymbol<FuncOp>("microbatch");
+  auto func = train.lookupSymbol<FuncOp>(kMicrobatch);
   return func ? findLayers(func).size() : 0;
 }
 
@@ -84,7 +85,7 @@ FailureOr<ModelLayers> hyc::reduceAndTrain(ModuleOp module, const Plan &plan) {
     return failure();
   module.getBodyRegion().takeBody(whole->getBodyRegion());
   result = {};
-  for (const Layer &layer : findLayers(module.lookupSymbol<FuncOp>("microbatch")))
+  for (const Layer &layer : findLayers(module.lookupSymbol<FuncOp>(kMicrobatch)))
     result.ops.push_back(getId(layer.front()).str());
   result.count = result.ops.size();
   return result;

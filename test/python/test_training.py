@@ -466,6 +466,13 @@ def test_plans_count_the_ranks_along_axes_besides_dp_and_tp(tmp_path):
     assert str(job.plan).startswith("4 ranks (tp 1 × pp 1 × dp 2 × ep 2), 6 samples a step")
 
 
+def test_a_folder_that_another_hyc_compiled_is_named(tmp_path):
+    (tmp_path / "plan.json").write_text('{"mesh": {"tp": 1, "pp": 1, "dp": 2}, "schedule": "1f1b"}')
+    (tmp_path / "memory.json").write_text('{"stages": [{"ranks": 2}], "micro_batch": 1, "grad_accum": 1}')
+    with pytest.raises(hyc.DataError, match="tells no 'sequence' .* compile it again"):
+        hyc.Plan.read(tmp_path)
+
+
 def test_weights_of_another_model_are_refused(tmp_path):
     from safetensors.torch import save_file
 

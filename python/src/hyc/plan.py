@@ -76,8 +76,17 @@ class Plan:
     @staticmethod
     def read(folder: pathlib.Path) -> Plan:
         """Of a folder that hyc-compile wrote."""
-        values = _read_json(folder / "plan.json")
-        mesh, account = values["mesh"], _read_json(folder / "memory.json")
+        values, account = _read_json(folder / "plan.json"), _read_json(folder / "memory.json")
+        try:
+            return Plan._of(folder, values, account)
+        except KeyError as missing:
+            raise DataError(
+                f"'{folder}' tells no {missing} in plan.json or memory.json, as another hyc has compiled it; compile it again"
+            ) from missing
+
+    @staticmethod
+    def _of(folder: pathlib.Path, values: dict[str, Any], account: dict[str, Any]) -> Plan:
+        mesh = values["mesh"]
 
         def rules(key: str) -> tuple[Sharding, ...]:
             return tuple(Sharding(rule["match"], rule.get("sharding", "")) for rule in values.get(key, []))
