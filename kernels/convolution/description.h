@@ -36,7 +36,12 @@ int64_t productWorkspace(const Call &c, int64_t threads) {
   GemmDesc product;
   product.m = d.groupOutputs(), product.n = convolutionSamples(d) * d.places(), product.k = inputs;
   if (kGives == Gives::kX) product.m = inputs, product.k = d.groupOutputs();
-  if (kGives == Gives::kX && d.isTurned()) product.m = d.groupChannels(), product.k = d.groupOutputs() * d.kernels();
+  if (kGives == Gives::kX && d.isTurned()) {  // y of x and x of y the other way round: as many places as x has
+    const Sizes size = spatial(c, "x");
+    const int64_t places = size.at[0] * size.at[1] * size.at[2];
+    product.m = d.groupChannels(), product.k = d.groupOutputs() * d.kernels();
+    if (places > product.n) product.n = places;
+  }
   if (kGives == Gives::kW) product.n = inputs, product.k = d.places();
   return static_cast<int64_t>(gemmWorkspaceBytes(product, static_cast<int>(threads)));
 }

@@ -174,14 +174,14 @@ void MachineTier::scaleRates(double factor) {
 
 double MachineRates::hopSeconds(const MachineTier &tier, const MachineTier *inner, int64_t members, int64_t together,
                                 Traffic traffic) const {
-  if (traffic == Traffic::Transfer || tier.hopLatency == 0 || members <= tier.measuredRanks || tier.measuredRanks == 0)
+  if (traffic == Traffic::Transfer || tier.hopLatency == 0 || tier.measuredRanks == 0)
     return 0;
   auto ring = [&](int64_t ranks, int64_t units) {
     double inside = inner ? inner->hopLatency : 0;
     return static_cast<double>(units) * tier.hopLatency + static_cast<double>(ranks - units) * inside;
   };
-  int64_t units = members / together,
-          measured = inner ? std::max<int64_t>(1, tier.measuredRanks / inner->ranks) : tier.measuredRanks;
+  auto unitsOf = [](int64_t ranks, int64_t each) { return (ranks + each - 1) / each; };
+  int64_t units = unitsOf(members, together), measured = unitsOf(tier.measuredRanks, inner ? inner->ranks : 1);
   double longer = std::max(0.0, ring(members, units) - ring(tier.measuredRanks, measured));
   if (traffic != Traffic::AllReduce)
     return longer;

@@ -246,16 +246,22 @@ private:
     }
   }
 
-  /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum: as many as its buckets.
-  double overData(double bytes, Traffic traffic) const {
-    double message = std::min(bytes, static_cast<double>(*base.reduceBucket) * 4);
+  /// An exchange over dp, of which each sends the (n − 1)/n of it, twice where all get the sum: as many as its buckets,
+  /// each of one tensor at the least. Sums that all get are not cut.
+  double overData(double bytes, Traffic traffic, double tensors = 1) const {
+    int64_t bucket = traffic == Traffic::AllGather ? *base.gatherBucket : *base.reduceBucket;
+    double least = bytes / std::max(1.0, tensors), message = bytes;
+    if (traffic != Traffic::AllReduce)
+      message = std::min(bytes, std::max(static_cast<double>(bucket) * 4, least));
     double times = traffic == Traffic::AllReduce ? 2 : 1, buckets = bytes > 0 ? bytes / message : 1;
     return buckets *
            rates.exchangeSeconds({{{layout.dp, layout.tp}}}, message, times * message * (dp - 1) / dp, traffic);
   }
 
-  /// Of gradients that are summed once a step: they are rounded for it where --communication-type says so.
+  /// Of gradients that all get the sum of: they are rounded for it where --communication-type says so.
   double sentOf(double gradients) const {
+    if (layout.zero > 0)
+      return gradients;
     const std::string &kept = *base.gradientAccumulationType, &sent = *base.communicationType;
     auto bytes = [](const std::string &type) { return type == "f32" ? 4.0 : 2.0; };
     return sent.empty() ? gradients : gradients * bytes(sent) / bytes(kept);
@@ -332,9 +338,11 @@ private:
   double afterMicroBatches(const StageCost &stage) const {
     double seconds = 0;
     if (layout.dp > 1 && layout.zero < 2)
-      seconds += overData(sentOf(stage.sum.gradients), layout.zero == 0 ? Traffic::AllReduce : Traffic::ReduceScatter);
+      seconds += overData(sentOf(stage.sum.gradients), layout.zero == 0 ? Traffic::AllReduce : Traffic::ReduceScatter,
+                          stage.sum.tensors);
     if (layout.dp > 1 && layout.zero >= 1)
-      seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), Traffic::AllGather);
+      seconds += overData(stage.sum.parameters - (layout.zero == 3 ? stage.sum.divisibleBytes : 0), Traffic::AllGather,
+                          stage.sum.tensors);
     if (layout.pp > 1 && model.tied.gradients > 0)
       seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, sentOf(model.tied.gradients),
                                        sentOf(model.tied.gradients));

@@ -447,6 +447,31 @@ def test_from_pretrained_reads_a_folder_and_saves_one(tmp_path):
     assert run.state_dict()["transformer.wte.weight"].shape == (257, 32)
 
 
+def test_a_parameter_that_layers_of_several_stages_expand_is_updated_on_each():
+    torch = pytest.importorskip("torch")
+
+    class Queries(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.query = torch.nn.Parameter(torch.linspace(-1, 1, 8))
+            self.first, self.second, self.head = (torch.nn.Linear(8, width) for width in (8, 8, 3))
+
+        def forward(self, x):
+            query = self.query.unsqueeze(0).expand(x.shape[0], 8)
+            hidden = torch.tanh(self.first(x) + query)
+            return self.head(torch.tanh(self.second(hidden) * query) + query)
+
+    torch.manual_seed(2)
+    model = Queries()
+    data = torch.utils.data.TensorDataset(torch.randn(32, 8), torch.randint(0, 3, (32,)))
+    losses = {}
+    for pp in (1, 2):
+        losses[pp] = []
+        job = hyc.compile(model, (data[:8][0],), loss="cross_entropy", micro_batch=8, lr=1e-2, pp=pp)
+        job.train(data, steps=4, on_step=lambda step, told=losses[pp]: told.append(step.loss), shuffle=False)
+    assert losses[2] == pytest.approx(losses[1], rel=1e-6)
+
+
 def test_plans_without_making_programs():
     folder = pathlib.Path(__file__).parents[1] / "models" / "llama"
     job = hyc.from_pretrained(

@@ -4,6 +4,7 @@
 #include "dialects/Hyc/PhaseNames.h"
 #include "hyc/Analysis/Layers.h"
 #include "hyc/Analysis/Origin.h"
+#include "hyc/Analysis/Repetition.h"
 #include "hyc/Support/NamePattern.h"
 #include "hyc/Transforms/Plan/Passes.h"
 #include "mlir/IR/Builders.h"
@@ -251,14 +252,22 @@ private:
     }
   }
 
+  /// The stages of what uses the op's results: an op that costs nothing is repeated wherever its own result is used.
+  void addStagesOfUsers(Operation *op, std::set<int64_t> &stages) {
+    for (Operation *user : op->getUsers())
+      if (isFree(user))
+        addStagesOfUsers(user, stages);
+      else
+        stages.insert(mesh.getStageOf(chunkOf(user)));
+  }
+
   /// A parameter, and its states, are where it is read; those of a quantised tensor where it is quantised or its
   /// products are scaled back; run-wide states everywhere.
   void assignStates() {
     llvm::StringMap<std::set<int64_t>> heldBy;
     for (Operation &op : func.getBody().front()) {
       if (auto read = dyn_cast<ReadOp>(op))
-        for (Operation *user : read->getUsers())
-          heldBy[parameterOf(read)].insert(mesh.getStageOf(chunkOf(user)));
+        addStagesOfUsers(read, heldBy[parameterOf(read)]);
       if (auto write = dyn_cast<WriteOp>(op))
         heldBy[write.getTarget()].insert(mesh.getStageOf(chunkOf(&op)));
       if (auto accumulate = dyn_cast<AccumulateOp>(op))

@@ -136,7 +136,6 @@ TEST_F(CostModelTest, ExchangesThatSlowKernelsDown) {
     }
 }
 
-/// A kernel for each parameter takes no less for a part of it where launching decides.
 /// Rings through four hosts whose rates are those of two.
 TEST_F(CostModelTest, HopsOfRingsThroughMoreRanksThanWereMeasured) {
   rates.tiers[0].hopLatency = 2e-5;
@@ -167,6 +166,21 @@ TEST_F(CostModelTest, GradientsThatAreRoundedForTheirSum) {
   hold(layout, 0.06, 0.1);
 }
 
+/// Each tensor is exchanged by itself then, with a latency each.
+TEST_F(CostModelTest, BucketsOfNoElements) {
+  base.reduceBucket = base.gatherBucket = 0;
+  costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);
+  ASSERT_TRUE(costs);
+  for (int64_t stage : {0, 1}) {
+    SCOPED_TRACE(stage);
+    Layout layout;
+    layout.dp = 8;
+    layout.zero = stage;
+    hold(layout, 0.06, 0.1);
+  }
+}
+
+/// A kernel for each parameter takes no less for a part of it where launching decides.
 TEST_F(CostModelTest, LaunchesOfUpdatesAreNotDivided) {
   rates.launch = 1e-4;
   costs = CostModel::create([this](int64_t batch) { return read(std::max<int64_t>(1, batch)); }, base, rates);

@@ -62,6 +62,11 @@ TEST(MachineRates, ARingThroughMoreRanksThanWereMeasuredTakesItsHopsLonger) {
   EXPECT_DOUBLE_EQ(rates.exchangeSeconds(many, 1000, 1000, Traffic::AllReduce), 25 + 2 * 2 * 1);
   // One rank a host: a quarter of the links, and every hop between hosts.
   EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{16, 4}}}, 1000, 1000, Traffic::AllGather), 100 + 16 - (2 + 6 * 0.1));
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{8, 4}}}, 1000, 1000, Traffic::AllGather), 100 + 8 - (2 + 6 * 0.1))
+      << "as many ranks as were measured, on more hosts";
+  // Nine ranks are of three hosts.
+  EXPECT_DOUBLE_EQ(rates.exchangeSeconds({{{9, 1}}}, 1000, 1000, Traffic::AllGather),
+                   25 + (3 + 6 * 0.1) - (2 + 6 * 0.1));
   EXPECT_DOUBLE_EQ(rates.transferSeconds(4, 1000), 100) << "from one rank to another there is one hop";
 }
 
