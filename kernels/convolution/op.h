@@ -103,8 +103,9 @@ constexpr int64_t directTableFloats(const ConvolutionDesc &d) {
   const int64_t words = 2 * d.kernels() + directPlane(d).phases();  // of 8 bytes
   return (2 * words + d.kernels() + DirectPlane::kLine - 1) / DirectPlane::kLine * DirectPlane::kLine;
 }
-// Floats of workspace that each thread wants of a direct convolution.
-constexpr int64_t directFloats(const ConvolutionDesc &d) {
+// Floats of workspace that each thread wants of a direct convolution. Always inline: of one that objects compiled for
+// an instruction set shared with the rest of the program, the linker might keep theirs.
+__attribute__((always_inline)) constexpr int64_t directFloats(const ConvolutionDesc &d) {
   const DirectPlane plane = directPlane(d);
   const int64_t ofX = d.groupChannels() * plane.phases(), ofY = d.groupOutputs();
   return directTableFloats(d) + ((ofX > ofY ? ofX : ofY) + 1) * plane.room();

@@ -155,7 +155,7 @@ void HostLauncher::watch() {
   for (size_t host = 0; host < hosts_.size(); ++host) passOn(host);
   if (!stopping_ && replanner_) replanner_->advance();
   if (!stopping_) lookForEnds();
-  if (!stopping_ && copies_ && !isAsked_) lookForKeepers();
+  if (!stopping_ && copies_) lookForKeepers();
 }
 
 void HostLauncher::lose(const std::string& host, const std::string& how) {
@@ -165,10 +165,10 @@ void HostLauncher::lose(const std::string& host, const std::string& how) {
 }
 
 // Copies are made no more without it, and with it went those that were there: the ranks go on from the newest that is
-// whole, and have a new one.
+// whole, and have a new one. Where the run ends with a checkpoint they are of no use any more.
 void HostLauncher::lookForKeepers() {
   const std::string lost = copies_->takeLost();
-  if (lost.empty() || !anyRunning()) return;
+  if (lost.empty() || isAsked_ || !anyRunning()) return;
   if (end_.status == 0 || end_.status == kPeerLost) lose(lost, " has lost the hyc-run that keeps copies there");
   sayThatAllWereEnded();
   stopAll();

@@ -68,13 +68,13 @@ Signals::Signals() {
   sigemptyset(&taken_);
 }
 
-// Whoever still prints may be ended from now on; what came while the run ended has done so.
+// Whoever still prints may be ended from now on; what came while the run ended has done so. Questions are over.
 Signals::~Signals() {
   if (fd_ < 0) return;
   while (take() != 0) continue;
   close(fd_);
   sigset_t kept = former_;
-  sigaddset(&kept, SIGPIPE);  // a write says more
+  for (int signal : {SIGPIPE, SIGUSR1, SIGUSR2}) sigaddset(&kept, signal);  // of a closed pipe a write says more
   sigprocmask(SIG_SETMASK, &kept, nullptr);
 }
 
@@ -125,6 +125,10 @@ Report::Report(const hycrt::RunOptions& options, const Signals& signals)
       display_(stdout),
       lastProgressNs_(nowNs()),
       beginNs_(nowNs()) {}
+
+Report::~Report() {
+  if (!output_.takes(stdout)) display_.leaveOut();
+}
 
 Status Report::open() {
   Result<std::unique_ptr<hycrt::Instruments>> instruments = hycrt::Instruments::open(options_);

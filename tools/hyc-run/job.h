@@ -56,6 +56,9 @@ class Signals {
 class Report {
  public:
   Report(const hycrt::RunOptions& options, const Signals& signals);
+  ~Report();
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
   hycrt::Status open();
 
   // A line that a rank has sent beside its output; of an error hyc-run ends.

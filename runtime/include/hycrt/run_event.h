@@ -48,6 +48,8 @@ std::string toJson(const RunEvent& event);
 Result<RunEvent> parseRunEvent(std::string_view json);
 // Whether a line is one, and no record of a step.
 bool isRunEvent(std::string_view json);
+// Whether a text begins as one of a known kind, or is too short to tell.
+bool isBeginOfRunEvent(std::string_view text);
 // Whether a line is for the log alone: what RunEvents::record is given.
 bool isRunRecord(std::string_view json);
 

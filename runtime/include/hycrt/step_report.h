@@ -106,6 +106,8 @@ class StepDisplay {
   ~StepDisplay();
   void show(const StepRecord& record);
   void clear();
+  // What is not drawn yet, where nobody takes it.
+  void leaveOut();
 
  private:
   void erase();

@@ -223,7 +223,8 @@ class Keeper {
 }  // namespace
 
 Status keepCopies(int input, FILE* output) {
-  std::signal(SIGPIPE, SIG_IGN);
+  // What asks the ranks for a checkpoint may be sent to all processes of a job. A keeper ends with its input.
+  for (int signal : {SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);
   std::string pending;
   size_t end = 0;
   for (char chunk[4096]; (end = pending.find('\n')) == std::string::npos;) {

@@ -24,6 +24,9 @@ constexpr const char* kNames[] = {
     "resume", "checkpoint", "checkpoint_failed", "verify",  "end",      "failure", "restart",
     "resize", "copy",       "copy_failed",       "measure", "proposal", "relayout"};
 
+// Of lines that are written whole, not read back.
+constexpr const char* kOthers[] = {"report", "exchanges", "exchanges_of_host"};
+
 std::string seconds(double value) {
   char text[32];
   std::snprintf(text, sizeof text, value < 10 ? "%.2f s" : "%.1f s", value);
@@ -59,6 +62,18 @@ std::string toJson(const RunEvent& event) {
 bool isRunRecord(std::string_view json) {
   constexpr std::string_view kExchanges = "exchanges";
   return isRunEvent(json) && json.substr(kBegin.size() + 1, kExchanges.size()) == kExchanges;
+}
+
+bool isBeginOfRunEvent(std::string_view text) {
+  if (text.size() <= kBegin.size()) return kBegin.substr(0, text.size()) == text;
+  if (!isRunEvent(text)) return false;
+  const auto isNamed = [text](std::string_view name) {
+    const std::string quoted = '"' + std::string(name) + '"';
+    const size_t count = std::min(quoted.size(), text.size() - kBegin.size());
+    return text.substr(kBegin.size(), count) == std::string_view(quoted).substr(0, count);
+  };
+  return std::any_of(std::begin(kNames), std::end(kNames), isNamed) ||
+         std::any_of(std::begin(kOthers), std::end(kOthers), isNamed);
 }
 
 bool isRunEvent(std::string_view json) { return json.substr(0, kBegin.size()) == kBegin; }

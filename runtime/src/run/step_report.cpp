@@ -193,17 +193,33 @@ std::string toShortLine(const StepRecord& record) {
          rateOf(record, "%.0f", " tok/s ", " samples/s ") + duration(record.etaSeconds);
 }
 
+// What the first line of a log begins with, or a part of it, where the run was killed over it. JSON lines of others
+// (data, say) begin otherwise.
+static bool beginsARunLog(std::string_view text) {
+  if (isBeginOfRunEvent(text)) return true;
+  constexpr std::string_view kStep = "{\"step\":", kSteps = ",\"steps\":";
+  const auto takePrefix = [&text](std::string_view expected) {
+    const size_t count = std::min(text.size(), expected.size());
+    if (text.substr(0, count) != expected.substr(0, count)) return false;
+    text.remove_prefix(count);
+    return true;
+  };
+  if (!takePrefix(kStep)) return false;
+  text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
+  return takePrefix(kSteps);
+}
+
 // Nothing else is begun anew, or gone on with.
 static Status checkLog(const LineFile& file) {
   if (!file.isRegular()) return {};
   char start[kMostShown];
   const Result<size_t> count = file.read(start, sizeof start, 0);
   if (!count.ok()) return count.status();
-  const std::string text(start, *count), expected = "{\"";
-  if (text.compare(0, expected.size(), expected.substr(0, text.size())) == 0) return {};
+  const std::string text(start, *count);
+  if (beginsARunLog(text)) return {};
   return dataError("'" + file.path() + "' is there and is not the log of a run: it begins with '" +
-                   printable(text.substr(0, text.find('\n'))) + "', expected '" + expected +
-                   "…'; give --log-file another name");
+                   printable(text.substr(0, text.find('\n'))) +
+                   "', expected '{\"step\":…' or '{\"event\":…' of a run; give --log-file another name");
 }
 
 Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mode) {
@@ -321,6 +337,11 @@ void StepDisplay::clear() {
   if (drawn_ == 0) return;
   erase();
   std::fflush(out_);
+}
+
+void StepDisplay::leaveOut() {
+  isBehind_ = false;
+  drawn_ = 0;
 }
 
 double RemainingTime::after(double milliseconds, int64_t stepsLeft) {

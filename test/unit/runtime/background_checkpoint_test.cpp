@@ -269,7 +269,6 @@ TEST(RunAccount, CountsFromTheStatesThatWereSaved) {
   EXPECT_TRUE(says(account.toLine(10), "1 comparison of states 0.50 s")) << account.toLine(10);
 }
 
-// A checkpoint that was whole before anybody could tell of it costs no more than what was done after its step.
 TEST(RunAccount, TellsWhatCouldNotBeWrittenWhereNothingWas) {
   hycrt::RunAccount account;
   account.add({hycrt::RunEvent::Kind::kCheckpointFailed, 1, "the disk is full", 0.5, "runs/step-1"});
@@ -281,6 +280,7 @@ TEST(RunAccount, TellsWhatCouldNotBeWrittenWhereNothingWas) {
       << account.toLine(2);
 }
 
+// A checkpoint that was whole before anybody could tell of it costs no more than what was done after its step.
 TEST(RunAccount, CountsFromACheckpointThatWasNotTold) {
   hycrt::RunAccount account;
   hycrt::StepRecord record;

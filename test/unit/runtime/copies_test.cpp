@@ -419,7 +419,7 @@ class Copies : public HostsBySsh {
       const std::string event = line.value("event", "");
       if (event == "restart") {
         EXPECT_CONTAINS(line.value("path", ""), "the copy of step ");
-        EXPECT_GE(line["step"].get<int64_t>(), last - 1);
+        EXPECT_GE(line["step"].get<int64_t>(), last - 1) << json(events("copy_failed"));
       }
       if (!line.contains("loss")) continue;
       last = line["step"];
@@ -524,6 +524,24 @@ TEST_F(Copies, GoOnOnAHostThatTakesTheLostOnesPlace) {
   EXPECT_CONTAINS(result.errors, "host '" + namespaces_->addressOf(1) + "' is left out from now on");
   EXPECT_CONTAINS(result.errors, namespaces_->addressOf(2) + " ");
   expectOneStepAgainAtMost(expected);
+  expectNoneLeft();
+}
+
+// What keeps them outlives the signal that asks the ranks for a checkpoint, wherever it is sent.
+TEST_F(Copies, StayWhereAllProcessesAreAskedToEnd) {
+  MAKE_HOSTS_WITH_SSH(2);
+  RunningCommand running(run({"--checkpoint", folder_ / "runs"}, 1000000));
+  AWAIT_STEPS(0, 5);
+  for (int host : {0, 1}) {
+    for (const pid_t keeper : on(host, "--keep-copies")) kill(keeper, SIGTERM);
+  }
+  AWAIT_STEPS(0, 40);
+  kill(running.pid(), SIGTERM);
+  const CommandResult result = running.finish();
+  EXPECT_EQ(result.status, 75) << result.errors;
+  EXPECT_EQ(events("restart").size(), 0u) << result.errors;
+  EXPECT_EQ(events("copy_failed").size(), 0u) << result.errors;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "runs"));
   expectNoneLeft();
 }
 

@@ -207,7 +207,9 @@ TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
     std::string words;
   } const refused[] = {
       {{"--csv", foreign}, 65, "is there and is not the CSV file of a run: it begins with 'my,own'"},
-      {{"--log-file", foreign}, 65, "is there and is not the log of a run: it begins with 'my,own', expected '{\""},
+      {{"--log-file", foreign},
+       65,
+       "is there and is not the log of a run: it begins with 'my,own', expected '{\"step\":…'"},
       {{"--csv", files_ / "no/where.csv"}, 74, "cannot write the CSV file"},
       {{"--csv", files_.path()}, 74, "cannot write the CSV file"},
       {{"--csv", folder_ / "text"}, 64, "would overwrite"},

@@ -345,13 +345,14 @@ class Log : public testing::Test {
   }
   std::string text() const { return folder_.read("log.jsonl"); }
   static constexpr StepLog::Mode kAnew = StepLog::Mode::kAnew, kAppend = StepLog::Mode::kAppend;
+  const std::string kWhole = "{\"step\":1,\"steps\":2}\n{\"step\":2,\"steps\":2}\n";
   TemporaryFolder folder_;
 };
 
 TEST_F(Log, IsEmptiedOnlyByTheFirstLine) {
-  folder_.write("log.jsonl", "{\"a\":1}\n");
+  folder_.write("log.jsonl", kWhole);
   EXPECT_TRUE(open(kAnew)->appendBehind("{\"event\":\"report\"}").ok());
-  EXPECT_EQ(text(), "{\"a\":1}\n") << "a run that told nothing";
+  EXPECT_EQ(text(), kWhole) << "a run that told nothing";
   const std::unique_ptr<StepLog> log = open(kAnew);
   EXPECT_TRUE(log->appendBehind("{\"event\":\"restart\"}").ok());
   EXPECT_TRUE(log->append("{\"b\":2}").ok());
@@ -360,24 +361,58 @@ TEST_F(Log, IsEmptiedOnlyByTheFirstLine) {
 }
 
 TEST_F(Log, GoesOnBehindTheLastWholeLine) {
-  const std::string whole = "{\"a\":1}\n{\"b\":2}\n";
   for (const std::string& torn : {std::string(), std::string("{\"c\":"), std::string(200000, 'x')}) {
-    folder_.write("log.jsonl", whole + torn);
+    folder_.write("log.jsonl", kWhole + torn);
     EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok());
-    EXPECT_EQ(text(), whole + "{\"d\":4}\n");
+    EXPECT_EQ(text(), kWhole + "{\"d\":4}\n");
   }
-  folder_.write("log.jsonl", "no line");
-  EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok());
-  EXPECT_EQ(text(), "{\"d\":4}\n");
+  for (const char* torn : {"{", "{\"st", "{\"step\":3", "{\"step\":3,\"st", "{\"eve", "{\"event\":\"exch"}) {
+    folder_.write("log.jsonl", torn);
+    EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok()) << torn;
+    EXPECT_EQ(text(), "{\"d\":4}\n");
+  }
+}
+
+// Lines of JSON are what users keep their data in.
+TEST_F(Log, TakesNoForeignFile) {
+  for (const std::string content :
+       {"no line", "{\"text\":\"a tale\"}\n", "{\"step\":1,\"loss\":2.5}\n", "{\"step\": 1, \"steps\": 9}\n",
+        "{\"event\":\"login\"}\n", "{\"event\":3}\n", "{\"event\": \"resume\"}\n", "[]\n"}) {
+    folder_.write("log.jsonl", content);
+    for (const StepLog::Mode mode : {kAnew, kAppend}) {
+      const Result<std::unique_ptr<StepLog>> log = StepLog::open(folder_ / "log.jsonl", mode);
+      ASSERT_FALSE(log.ok()) << content;
+      EXPECT_EQ(log.status().code(), StatusCode::kData);
+      EXPECT_NE(log.status().message().find("is not the log of a run"), std::string::npos) << log.status().message();
+      EXPECT_EQ(folder_.read("log.jsonl"), content);
+    }
+  }
+}
+
+TEST_F(Log, KnowsEachFirstLineOfARun) {
+  std::vector<std::string> lines = {toJson(trainingStep(1)), RunAccount().toJson(1)};
+  for (int kind = 0; kind <= static_cast<int>(RunEvent::Kind::kRelayout); ++kind) {
+    RunEvent event;
+    event.kind = static_cast<RunEvent::Kind>(kind);
+    lines.push_back(toJson(event));
+  }
+  StepRecord evaluation = trainingStep(1);
+  evaluation.evaluates = true;
+  lines.push_back(toJson(evaluation));
+  for (const std::string& line : lines) {
+    folder_.write("log.jsonl", line + "\n");
+    EXPECT_TRUE(open(kAppend)->append("{\"d\":4}").ok()) << line;
+    EXPECT_EQ(text(), line + "\n{\"d\":4}\n");
+  }
 }
 
 TEST_F(Log, HasNoPartOfALineThatDidNotFit) {
-  folder_.write("log.jsonl", "{\"a\":1}\n");
+  folder_.write("log.jsonl", kWhole);
   const LimitedFileSize limit(text().size() + 10);
   const Status status = open(kAppend)->append(trainingStep(1));
   EXPECT_EQ(status.code(), StatusCode::kIo);
   EXPECT_NE(status.message().find("cannot write the log file"), std::string::npos) << status.message();
-  EXPECT_EQ(text(), "{\"a\":1}\n");
+  EXPECT_EQ(text(), kWhole);
 }
 
 TEST_F(Csv, GoesIntoAPipe) {

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <cctype>
@@ -76,22 +77,25 @@ class Screen {
 
 class Terminal : public testing::Test {
  protected:
-  // Runs the command with this as its terminal, to its end.
-  Screen show(const std::vector<std::string>& words, unsigned short rows, unsigned short columns,
-              const Environment& environment = {}) {
-    winsize size{rows, columns, 0, 0};
-    int terminal = -1;
+  // Starts the command with this, from now on `terminal`, as its terminal.
+  static pid_t start(const std::vector<std::string>& words, winsize size, const Environment& environment,
+                     int* terminal) {
     std::vector<char*> arguments;
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
-    if (child == 0) {
-      setenv("TERM", "xterm", 1);
-      setenv("LC_ALL", "C", 1);
-      for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-      execv(arguments[0], arguments.data());
-      _exit(127);
-    }
+    const pid_t child = forkpty(terminal, nullptr, nullptr, &size);
+    if (child != 0) return child;
+    setenv("TERM", "xterm", 1);
+    setenv("LC_ALL", "C", 1);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  // To its end.
+  static Screen show(const std::vector<std::string>& words, unsigned short rows, unsigned short columns,
+                     const Environment& environment = {}) {
+    int terminal = -1;
+    const pid_t child = start(words, {rows, columns, 0, 0}, environment, &terminal);
     Screen screen;
     char bytes[4096];
     for (pollfd polled{terminal, POLLIN, 0}; poll(&polled, 1, 60000) > 0;) {
@@ -124,6 +128,35 @@ TEST_F(Terminal, ShowsARunInPlace) {
   EXPECT_CONTAINS(text, "loss  ");
   EXPECT_CONTAINS(text, "tokens/s   memory ");
   EXPECT_CONTAINS(text, "memory in MiB");  // the table at the end lies below, on a line of its own
+}
+
+// By Ctrl-S, and never told to go on: nothing is drawn there, and the run waits for no reader where it is to end.
+TEST_F(Terminal, ThatIsStoppedDoesNotKeepARunFromItsEnd) {
+  int terminal = -1;
+  const pid_t child = start(folder_.command({"--steps", "1000000000"}), {24, 80, 0, 0}, {}, &terminal);
+  Screen screen;
+  char bytes[4096];
+  while (screen.drawn() < 2) {
+    const ssize_t count = read(terminal, bytes, sizeof bytes);
+    ASSERT_GT(count, 0) << screen.text();
+    screen.take({bytes, static_cast<size_t>(count)});
+  }
+  const int other = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+  ASSERT_GE(other, 0);
+  ASSERT_EQ(tcflow(other, TCOOFF), 0);
+  usleep(300000);
+  kill(child, SIGTERM);
+  int status = -1;
+  pid_t ended = 0;
+  for (int i = 0; i < 1500 && (ended = waitpid(child, &status, WNOHANG)) == 0; ++i) usleep(10000);
+  if (ended == 0) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  }
+  close(other);
+  close(terminal);
+  EXPECT_EQ(ended, child) << "it had to be killed";
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 143);
 }
 
 TEST_F(Terminal, WithLittleRoomHasOneLine) {

@@ -206,10 +206,12 @@ Result<FileDescriptor> listenOn(const std::string& address, int port, const Netw
       error = errno;
     }
   }
+  // hyc-run takes the port at which ranks meet from among those that it was given.
+  const bool isOneOfRange = port == 0 || (options.lowPort > 0 && port >= options.lowPort && port <= options.highPort);
   const std::string ports = low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high);
   return unavailableError("cannot listen on " + address + ", port " + ports + ": " + std::strerror(error) +
-                          (port != 0 ? "; set MASTER_PORT to a port that is free, and MASTER_ADDR to rank 0's host"
-                                     : "; take other --ports"));
+                          (!isOneOfRange ? "; set MASTER_PORT to a port that is free, and MASTER_ADDR to rank 0's host"
+                                         : "; take other --ports"));
 }
 
 Result<FileDescriptor> reach(const std::string& host, int port, int64_t deadlineMs) {
