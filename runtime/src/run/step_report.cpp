@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "hycrt/printable.h"
+#include "hycrt/run_event.h"
 #include "instruments/line_file.h"
 #include "instruments/live_view.h"
 #include "instruments/metrics.h"

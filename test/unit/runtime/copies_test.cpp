@@ -446,16 +446,17 @@ class Copies : public HostsBySsh {
     }
     return found;
   }
-  // As where their power goes and comes back, at one moment.
+  // As where their power goes and comes back, at one moment: nothing trains on while the next is found.
   void lose(const std::vector<int>& hosts) const {
     std::vector<pid_t> all;
     for (int host : hosts) {
-      for (const char* what : {"--keep-copies", "--agent", "ranks"}) {
+      for (const char* what : {"ranks", "--agent", "--keep-copies"}) {
         const std::vector<pid_t> found = on(host, what);
         EXPECT_FALSE(found.empty()) << what;
         all.insert(all.end(), found.begin(), found.end());
       }
     }
+    for (pid_t process : all) kill(process, SIGSTOP);
     for (pid_t process : all) kill(process, SIGKILL);
   }
 };
