@@ -72,6 +72,10 @@ constexpr int64_t convolutionColumns(const ConvolutionDesc &d) {
   return d.places() >= kFewestPlaces && turned > all ? turned : all;
 }
 
+// Objects that are compiled for an instruction set share no function with the rest of the program: the linker might
+// keep theirs, at which every other CPU stops.
+#define HYC_SHAPE_INLINE __attribute__((always_inline)) constexpr
+
 // Direct loops work on planes (direct.h): of x, its padding included and split by the stride into phases, or of y. A
 // plane's rows are as long as positions and what a kernel reaches beyond them.
 struct DirectPlane {
@@ -89,7 +93,7 @@ struct DirectPlane {
   static constexpr int64_t kOver = 64, kLine = 16;
   constexpr int64_t room() const { return (lead() + floats() + kOver + kLine - 1) / kLine * kLine; }
 };
-constexpr DirectPlane directPlane(const ConvolutionDesc &d) {
+HYC_SHAPE_INLINE DirectPlane directPlane(const ConvolutionDesc &d) {
   DirectPlane plane;
   for (int i = 0; i < 3; ++i) {
     const int64_t last = (d.kernel[i] - 1) * d.dilation[i];
@@ -99,13 +103,12 @@ constexpr DirectPlane directPlane(const ConvolutionDesc &d) {
   }
   return plane;
 }
-constexpr int64_t directTableFloats(const ConvolutionDesc &d) {
+HYC_SHAPE_INLINE int64_t directTableFloats(const ConvolutionDesc &d) {
   const int64_t words = 2 * d.kernels() + directPlane(d).phases();  // of 8 bytes
   return (2 * words + d.kernels() + DirectPlane::kLine - 1) / DirectPlane::kLine * DirectPlane::kLine;
 }
-// Floats of workspace that each thread wants of a direct convolution. Always inline: of one that objects compiled for
-// an instruction set shared with the rest of the program, the linker might keep theirs.
-__attribute__((always_inline)) constexpr int64_t directFloats(const ConvolutionDesc &d) {
+// Floats of workspace that each thread wants of a direct convolution.
+HYC_SHAPE_INLINE int64_t directFloats(const ConvolutionDesc &d) {
   const DirectPlane plane = directPlane(d);
   const int64_t ofX = d.groupChannels() * plane.phases(), ofY = d.groupOutputs();
   return directTableFloats(d) + ((ofX > ofY ? ofX : ofY) + 1) * plane.room();
