@@ -228,7 +228,7 @@ void CallPrinter::printIndexCheck(const KernelCall &call) {
   if (!bound)
     return;
   Value indices = call.find(op->getAttrOfType<StringAttr>(rank::kIndexOperand).getValue());
-  auto id = op->getAttrOfType<StringAttr>("id");
+  StringAttr id = getIdAttr(op);
   std::string name;
   llvm::raw_string_ostream(name).write_escaped(id ? id.getValue() : op.getKernel());
   SmallVector<std::string> arguments{"ctx", "\"" + name + "\"", out.pointer(indices), out.count({indices}),

@@ -74,7 +74,7 @@ private:
   }
   /// Of the row of a table: "      // h.0.attn.weight: (4, 64)\n".
   static std::string rowComment(rank::CallOp op, Value tensor) {
-    auto id = op->getAttrOfType<StringAttr>("id");
+    StringAttr id = getIdAttr(op);
     return id ? "      // " + oneLine(id.getValue()) + ": " + shapeText(typeOf(tensor)) + "\n" : "";
   }
 };

@@ -242,7 +242,7 @@ std::string FunctionEmitter::mode(rank::WriteMode mode) {
 //===----------------------------------------------------------------------===//
 
 void FunctionEmitter::comment(Operation *op, StringRef text) {
-  auto id = op->getAttrOfType<StringAttr>("id");
+  StringAttr id = getIdAttr(op);
   if (!id && text.empty())
     return;
   body << "  // " << (id ? oneLine(id.getValue()) : "") << (id && !text.empty() ? ": " : "") << text << "\n";
@@ -316,7 +316,7 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   }
   body << "  static constexpr " << type << " k" << type << "[] = {\n";
   for (Operation *op : invokes) {
-    if (auto id = op->getAttrOfType<StringAttr>("id"))
+    if (StringAttr id = getIdAttr(op))
       body << "      // " << oneLine(id.getValue()) << "\n";
     std::string current = "      {";
     auto arguments = cast<rank::InvokeOp>(op).getArguments();

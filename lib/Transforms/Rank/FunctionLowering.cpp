@@ -88,7 +88,7 @@ Value FunctionLowering::allocate(rank::BufferType type, StringRef arena, Locatio
 Value FunctionLowering::allocateAs(rank::BufferType type, StringRef arena, Location loc, StringRef id) {
   auto alloc = rank::AllocOp::create(builder, loc, type, tables.arenaRef(arena));
   if (!id.empty())
-    alloc->setAttr("id", builder.getStringAttr(id));
+    setId(alloc, id);
   return alloc;
 }
 
@@ -117,7 +117,7 @@ void FunctionLowering::copy(Value destination, Value from, StringRef id) {
   StringRef kernel = isShard(destination) || isShard(from) ? "accumulate" : "strided_copy";
   auto op = rank::CallOp::create(builder, from.getLoc(), kernel, ValueRange(destination), ValueRange(from));
   if (!id.empty())
-    op->setAttr("id", builder.getStringAttr(id));
+    setId(op, id);
 }
 
 bool FunctionLowering::needsShared(Value tensor) {
@@ -306,8 +306,7 @@ rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange 
   auto result = rank::CallOp::create(builder, op->getLoc(), kernel, outs, ins, mode);
   for (NamedAttribute attribute : attributes)
     result->setAttr(attribute.getName(), attribute.getValue());
-  if (StringRef id = getId(op); !id.empty())
-    result->setAttr("id", builder.getStringAttr(id));
+  copyId(op, result);
   return result;
 }
 

@@ -154,7 +154,7 @@ std::string describeCall(Operation &op) {
   std::string text = callName(&op);
   if (text.empty())
     return text;
-  if (auto id = op.getAttrOfType<StringAttr>("id"))
+  if (StringAttr id = getIdAttr(&op))
     text += " " + id.str();
   return text;
 }
@@ -405,7 +405,7 @@ AccountedTensor ProgramPlacer::accountTemporary(rank::AllocOp alloc, const Arena
   const AccountedFunction &function = account.functions[item.function];
   if (static_cast<size_t>(item.first) < function.ops.size())
     tensor.source = function.ops[item.first];
-  auto id = alloc->getAttrOfType<StringAttr>("id");
+  StringAttr id = getIdAttr(alloc);
   tensor.name = id ? id.str() : tensor.source;
   return tensor;
 }
@@ -458,8 +458,7 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
     bool perSlot = item.perSlot && program.isOfMicroBatch(item.function);
     auto place =
         rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), arena.getSymName(), item.offset, perSlot);
-    if (Attribute id = alloc->getAttr("id"))
-      place->setAttr("id", id);
+    copyId(alloc, place);
     bool isUsed = !alloc->use_empty();
     alloc.replaceAllUsesWith(place.getResult());
     alloc.erase();
@@ -542,7 +541,7 @@ void ProgramPlacer::placeSymbol(rank::AddressOp address) {
   OpBuilder builder(address);
   auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena.getValue(),
                                   known.offset, known.perSlot);
-  place->setAttr("id", address.getSymbolAttr().getAttr());
+  setId(place, address.getSymbolAttr().getAttr());
   address.replaceAllUsesWith(place.getResult());
   address.erase();
 }
@@ -557,8 +556,7 @@ void ProgramPlacer::placePart(Operation *op) {
   OpBuilder builder(op);
   auto place = rank::AtOp::create(builder, op->getLoc(), type, source.getArena(), source.getOffset() + offset * bytes,
                                   source.getPerSlot(), step, turn ? turn.getPeriod() : source.getPeriod());
-  if (Attribute id = source->getAttr("id"))
-    place->setAttr("id", id);
+  copyId(source, place);
   op->getResult(0).replaceAllUsesWith(place.getResult());
   op->erase();
 }
