@@ -84,15 +84,14 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
     facts.adapter = describeAdapter(*model.adapters);
   facts.data = dataOf(rank);
   for (auto program : rank.getOps<rank::ProgramOp>()) {
-    auto dim = program->getAttrOfType<StringAttr>(rank::kDim);
-    if (!dim)
+    if (!program.getDim())
       continue;
-    facts.dim = dim.str();
+    facts.dim = program.getDim()->str();
     facts.sizes.clear();
     for (auto entry : program.getOps<rank::EntryOp>())
       if (entry.trains())
         facts.sizes.push_back(static_cast<int64_t>(entry.getSize()));
-    facts.sizes.push_back(program->getAttrOfType<IntegerAttr>(rank::kSize).getInt());
+    facts.sizes.push_back(static_cast<int64_t>(*program.getSize()));
     llvm::sort(facts.sizes);
   }
   if (emitOf(options) == EmitKind::Exe)

@@ -66,8 +66,7 @@ SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
 }
 
 void FunctionEmitter::emitStruct(raw_ostream &os) {
-  auto names = func->getAttrOfType<ArrayAttr>("argument_names");
-  auto arenas = func->getAttrOfType<ArrayAttr>("argument_arenas");
+  ArrayAttr names = func.getArgumentNamesAttr(), arenas = func.getArgumentArenasAttr();
   os << "// What differs between the layers that run " << camelCase(func.getSymName())
      << ": offsets in bytes, collectives.\n";
   os << "struct " << structName << " {\n";
@@ -173,11 +172,10 @@ FunctionEmitter::Offset FunctionEmitter::offsetOf(Value buffer) const {
             std::to_string(place.getOffset()) + (place.getStep() == 0 ? "" : " + " + turned(place)),
             place.getPerSlot()};
   unsigned index = cast<BlockArgument>(buffer).getArgNumber();
-  auto argument = [&](StringRef list) {
-    return cast<StringAttr>(const_cast<rank::FuncOp &>(func)->getAttrOfType<ArrayAttr>(list)[index]).getValue();
-  };
-  StringRef arena = argument("argument_arenas");
-  return {arena.split(' ').first.str(), "at." + identifier(argument("argument_names")), arena.ends_with(" per_slot")};
+  rank::FuncOp shared = func;
+  StringRef arena = cast<StringAttr>(shared.getArgumentArenasAttr()[index]).getValue();
+  StringRef name = cast<StringAttr>(shared.getArgumentNamesAttr()[index]).getValue();
+  return {arena.split(' ').first.str(), "at." + identifier(name), arena.ends_with(" per_slot")};
 }
 
 std::string FunctionEmitter::bytes(Value buffer) {
@@ -221,7 +219,7 @@ std::string FunctionEmitter::row(Value row) {
   if (auto op = row.getDefiningOp<rank::RowOp>())
     return constantName(("row." + op.getEntry()).str());
   unsigned index = cast<BlockArgument>(row).getArgNumber();
-  return "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
+  return "at." + identifier(cast<StringAttr>(func.getArgumentNamesAttr()[index]).getValue());
 }
 
 std::string FunctionEmitter::mode(rank::WriteMode mode) {

@@ -2,7 +2,6 @@
 #include "FunctionLowering.h"
 
 #include "dialects/Hyc/PhaseNames.h"
-#include "dialects/Rank/IndexChecks.h"
 #include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/Matchers.h"
@@ -371,8 +370,8 @@ void FunctionLowering::boundIndices(rank::CallOp call, Value indices, StringRef 
   if (bound == INT64_MAX ||
       areBounded(source, indices, bound, uncounted ? std::optional(uncounted.getInt()) : std::nullopt))
     return;
-  call->setAttr(rank::kIndexBound, builder.getI64IntegerAttr(bound));
-  call->setAttr(rank::kIndexOperand, builder.getStringAttr(operand));
+  call.setIndexBound(bound);
+  call.setIndexOperand(operand);
 }
 
 LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
@@ -392,7 +391,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
         tables.addInput(input.getValue(), from ? from.getValue() : nameOf(InputSource::token),
                         source.getArgAttrOfType<ArrayAttr>(index, kStreams), indices.bound, type, loc);
     if (indices.uncounted) // also of tokens, which a file of samples may bring as well
-      placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
+      placed.setUncounted(*indices.uncounted);
     return address(placed);
   }
   if (StringAttr scalar = attribute(kScalar))

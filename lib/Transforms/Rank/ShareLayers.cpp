@@ -322,10 +322,10 @@ void LayerSharer::Outline::clone(size_t call) {
 }
 
 void LayerSharer::Outline::finish() {
-  shared->setAttr("argument_names", builder.getArrayAttr(names));
-  shared->setAttr("argument_arenas", builder.getArrayAttr(arenas));
+  shared.setArgumentNamesAttr(builder.getArrayAttr(names));
+  shared.setArgumentArenasAttr(builder.getArrayAttr(arenas));
   if (!prefix.empty())
-    shared->setAttr("first_layer", builder.getStringAttr(prefix));
+    shared.setFirstLayer(prefix);
 }
 
 void LayerSharer::outline(const Repeat &repeat) {
