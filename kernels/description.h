@@ -17,6 +17,7 @@
 //   #elements(x) #bytes(x) #last(x)    elements of an operand, bytes of an element, size of the last dimension
 //   #coordinate       where this rank is along the attribute `axes`
 //   #workspace        scratch memory of the arena of that name
+//   #table            of a TableFunction alone: the table, and how many rows it has
 //   [, x]             left out where an operand in it was left out, or where no scratch memory is planned
 #ifndef HYC_KERNELS_DESCRIPTION_H_
 #define HYC_KERNELS_DESCRIPTION_H_
@@ -330,12 +331,28 @@ struct Function {
   const char *text = nullptr;    // null: the printer spells the statement
 };
 
+// A function for GPUs that does at once what calls that stand one after the other ask for, each of tensors of its own:
+// those are the rows of a table. Calls have one table where the text is the same for all of them, and where a mode in
+// it is to add from the second call on.
+struct TableFunction {
+  const char *text = nullptr;     // null: there is none; #table is the table and the number of its rows
+  const char *rowType = nullptr;  // a template of what `element` is
+  const char *row = nullptr;      // the text of what a row holds
+  const char *element = nullptr;  // an operand, by whose elements rowType is chosen
+  const char *shown = nullptr;    // an operand, whose shape stands above the row
+  // A result that the function rounds on the way, if a call follows that is to round all of it: the row ends with where
+  // to, and rowType has the type as another argument. null: it rounds none.
+  const char *rounded = nullptr;
+  const char *roundedCount = nullptr;  // the text of how many elements of `rounded` there are
+};
+
 struct KernelDescription {
   const char *name = nullptr;
   OperandRow outs[4] = {}, ins[9] = {};
   const char *comment = nullptr;  // what stands above the call: words in braces are the shapes of operands
   Field fields[24] = {};
   Function cpu = {}, cuda = {};
+  TableFunction cudaTable = {};  // of the header of `cuda`, which has no other text then
   // Bytes of the arena of that name that a call wants, on up to `threads` threads; null: none.
   int64_t (*workspace)(const Call &, int64_t threads) = nullptr;
   int64_t (*cudaWorkspace)(const Call &) = nullptr;

@@ -119,10 +119,3 @@ SmallVector<FileAttr> hyc::filesOf(Attribute init) {
     return llvm::map_to_vector(parts.getParts(), [](PartAttr part) { return part.getFile(); });
   return {};
 }
-
-StringRef hyc::getId(Operation *op) {
-  auto id = op->getAttrOfType<StringAttr>("id");
-  return id ? id.getValue() : StringRef();
-}
-
-void hyc::setId(Operation *op, const Twine &id) { op->setAttr("id", StringAttr::get(op->getContext(), id)); }

@@ -3,6 +3,7 @@
 #define HYC_DIALECTS_HYC_HYCDIALECT_H
 
 #include "dialects/Hyc/LocalPart.h"
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Hyc/PrecisionRule.h"
 #include "dialects/Hyc/ShardingRule.h"
 #include "dialects/Hyc/StateRoles.h"
@@ -64,10 +65,6 @@ llvm::SmallVector<mlir::NamedAttribute> numbersOf(mlir::Operation *op);
 
 /// One operation an element of the first result; the default cost.
 int64_t elementwiseFlops(mlir::Operation *op);
-
-/// The stable id of an op (`id = "…"`), or an empty string.
-llvm::StringRef getId(mlir::Operation *op);
-void setId(mlir::Operation *op, const llvm::Twine &id);
 } // namespace hyc
 
 #include "dialects/Hyc/HycDialect.h.inc"

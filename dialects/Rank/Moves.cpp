@@ -25,8 +25,8 @@ StringRef hyc::rank::arenaOf(Value buffer) {
   if (auto place = buffer.getDefiningOp<AtOp>())
     return place.getArena();
   auto argument = dyn_cast<BlockArgument>(buffer);
-  auto arenas =
-      argument ? argument.getOwner()->getParentOp()->getAttrOfType<ArrayAttr>("argument_arenas") : ArrayAttr();
+  auto func = argument ? dyn_cast<FuncOp>(argument.getOwner()->getParentOp()) : FuncOp();
+  ArrayAttr arenas = func ? func.getArgumentArenasAttr() : ArrayAttr();
   return arenas ? cast<StringAttr>(arenas[argument.getArgNumber()]).getValue().split(' ').first : StringRef();
 }
 

@@ -39,12 +39,6 @@ int64_t elementBytes(mlir::Type type);
 /// Row-major strides of dense elements.
 llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 
-/// Of an input that no function of the stage's schedule reads, but those of a rank.entry do.
-inline constexpr llvm::StringLiteral kOfEntry = "of_entry";
-
-/// Of a program whose schedule is that of the largest of several sizes: the dimension, and that size.
-inline constexpr llvm::StringLiteral kDim = "dim", kSize = "size";
-
 /// The function of a program that computes one of its chunks: "forward" of virtual stage 0, "forward.1" of the next. Of
 /// reduce and apply there is one each. Those of a rank.entry begin with its name: "evaluate.forward".
 std::string functionName(dist::InstructionKind kind, int64_t virtualStage = 0, llvm::StringRef entry = "");

@@ -24,11 +24,14 @@ def Rank_ProgramOp : Rank_Op<"program", [Symbol, SymbolTable, NoTerminator, Sing
     checkpoint needs that is written as training goes on: `snapshot_bytes`, and `checkpoint_writer_bytes` of the thread
     that writes (MemoryAccount.h). With `poison` programs can overwrite what the plan calls dead; with `writes_buffers`
     forward changes frozen parameters, as running statistics.
+
+    Where entries do steps of smaller sizes, the schedule is that of the largest `size` of the dimension `dim`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$stage, I64Attr:$slots,
                        DefaultValuedAttr<I64Attr, "1">:$virtual_stages, OptionalAttr<I64Attr>:$threads,
                        OptionalAttr<I64Attr>:$fixed_bytes, OptionalAttr<I64Attr>:$snapshot_bytes,
-                       OptionalAttr<I64Attr>:$checkpoint_writer_bytes, UnitAttr:$poison, UnitAttr:$writes_buffers);
+                       OptionalAttr<I64Attr>:$checkpoint_writer_bytes, OptionalAttr<StrAttr>:$dim,
+                       OptionalAttr<I64Attr>:$size, UnitAttr:$poison, UnitAttr:$writes_buffers);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{$sym_name `stage` $stage (`virtual_stages` $virtual_stages^)? `slots` $slots
                          attr-dict-with-keyword $body}];
@@ -132,11 +135,13 @@ def Rank_StateOp : Rank_PlacedOp<"state", (ins StrAttr:$role, StrAttr:$logical_n
                          `global` $global `splits` $splits `init` $init (`flat` $flat^)? (`slice` $slice^)? attr-dict}];
 }
 
-def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, OptionalAttr<StrArrayAttr>:$streams)> {
+def Rank_InputOp : Rank_PlacedOp<"input", (ins StrAttr:$source, I64Attr:$bound, OptionalAttr<StrArrayAttr>:$streams,
+                                               OptionalAttr<I64Attr>:$uncounted, UnitAttr:$of_entry)> {
   let summary = "a model input that the loader fills before each forward and backward";
   let description = [{
     `source` is what `hyc.source` says (see hyc.func); every index is below `bound`, but for the label `uncounted`, where
     samples may hold one that no loss counts. With random it holds a key a sample and stream, (B, N) for N `streams`.
+    With `of_entry` no function of the stage's schedule reads it, but those of a rank.entry do.
 
     1. `input.source`: `source` is one of those that dialects/Hyc/InputSources.h lists.
   }];
@@ -349,10 +354,16 @@ def Rank_FuncOp : Rank_Op<"func", [Symbol, HasParent<"ProgramOp">, NoTerminator,
   let summary = "@forward, @backward, @reduce, @apply (see ProgramOp::getFunctionNames), @prepare, or what equal layers share";
   let description = [{
     A shared function's block arguments are the addresses and rows in which the layers differ; `argument_names` tells
-    what each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row).
+    what each is in a layer, `argument_arenas` where it lies ("activations per_slot"; "" for a row). `first_layer` is the
+    layer whose names stand in its body ("h.0"), where the layers are told apart by a number.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name);
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrArrayAttr>:$argument_names,
+                       OptionalAttr<StrArrayAttr>:$argument_arenas, OptionalAttr<StrAttr>:$first_layer);
   let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name), [{
+    build($_builder, $_state, name, /*argument_names=*/::mlir::ArrayAttr(), /*argument_arenas=*/::mlir::ArrayAttr(),
+          /*first_layer=*/::mlir::StringAttr());
+  }]>];
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
     ::mlir::Block &getBlock() { return getBody().front(); }
@@ -511,13 +522,23 @@ def Rank_LaunchOp : Rank_Op<"launch", [AttrSizedOperandSegments]> {
 def Rank_CallOp : Rank_Op<"call", [AttrSizedOperandSegments]> {
   let summary = "calls a library kernel by name; sizes follow from the operand types";
   let description = [{
+    What else a kernel is told are further attributes, by the names that its description gives. With `index_bound` the
+    indices in `index_operand`, an operand by its name in the description, are checked when they are used, since the
+    model computes them: each has to be below the bound.
+
     1. `call.kernel`: `kernel` is one of those that kernels/*/description.h describe, with its number of operands.
     ```mlir
     rank.call "layer_norm" %y, %mean, %rstd = %x, %scale, %bias {epsilon = 1.0e-5, id = "h.0.ln_1"}
     ```
   }];
   let arguments = (ins StrAttr:$kernel, Variadic<Rank_BufferType>:$outs, Variadic<Rank_BufferType>:$ins,
-                       DefaultValuedAttr<Rank_WriteModeAttr, "::hyc::rank::WriteMode::overwrite">:$mode);
+                       DefaultValuedAttr<Rank_WriteModeAttr, "::hyc::rank::WriteMode::overwrite">:$mode,
+                       OptionalAttr<I64Attr>:$index_bound, OptionalAttr<StrAttr>:$index_operand);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$kernel, "::mlir::ValueRange":$outs, "::mlir::ValueRange":$ins,
+                                 CArg<"::hyc::rank::WriteMode", "::hyc::rank::WriteMode::overwrite">:$mode), [{
+    build($_builder, $_state, kernel, outs, ins, mode, /*index_bound=*/::mlir::IntegerAttr(),
+          /*index_operand=*/::mlir::StringAttr());
+  }]>];
   let assemblyFormat = "$kernel ($outs^)? `=` ($ins^)? attr-dict `:` type(operands)";
   let hasVerifier = 1;
 }

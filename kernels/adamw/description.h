@@ -1,4 +1,4 @@
-// What programs know of Adam and AdamW. On GPUs the updates of many tensors are one call, which its printer spells.
+// What programs know of Adam and AdamW.
 #ifndef HYC_KERNELS_ADAMW_DESCRIPTION_H_
 #define HYC_KERNELS_ADAMW_DESCRIPTION_H_
 
@@ -23,6 +23,13 @@ constexpr KernelDescription kernel(const char *name, const Field &decay) {
                  decay, constant<false, &AdamWParams::correctsBias>("correctsBias", "false", corrects)},
       .cpu = {"kernels/adamw/op.h", "adamw(#desc, #count(p, m, v, g), p, g, m, v)"},
       .cuda = {"kernels/adamw/cuda.h"},
+      .cudaTable = {.text = "adamw(#desc, {lr, step, scale, beta1, predicate}, #table)",
+                    .rowType = "AdamWTensor",
+                    .row = "#count(p, m, v, g), p, g, m, v",
+                    .element = "g",
+                    .shown = "p",
+                    .rounded = "p",
+                    .roundedCount = "#count(p, m, v, g)"},
       .isByElement = true};
 }
 

@@ -1,4 +1,4 @@
-// What programs know of sums of squares. On GPUs those of many tensors are one call, which its printer spells.
+// What programs know of sums of squares.
 #ifndef HYC_KERNELS_SUM_OF_SQUARES_DESCRIPTION_H_
 #define HYC_KERNELS_SUM_OF_SQUARES_DESCRIPTION_H_
 
@@ -11,7 +11,12 @@ inline constexpr KernelDescription kKernels[] = {
      .outs = {{"sum", Role::kByMode}},
      .ins = {{"x"}},
      .cpu = {"kernels/sum_of_squares/op.h", "sumOfSquares(x, #count(x), sum, #mode)"},
-     .cuda = {"kernels/sum_of_squares/cuda.h"}},
+     .cuda = {"kernels/sum_of_squares/cuda.h"},
+     .cudaTable = {.text = "sumOfSquares(#table, sum, #mode)",
+                   .rowType = "SquaredTensor",
+                   .row = "x, #count(x)",
+                   .element = "x",
+                   .shown = "x"}},
 };
 
 }  // namespace hyc::kernels::described::sum_of_squares

@@ -124,7 +124,7 @@ static std::string joinId(StringRef layer, StringRef id) {
 }
 
 std::string hyc::idOf(const Event &event) {
-  auto id = event.op->getAttrOfType<StringAttr>("id");
+  StringAttr id = getIdAttr(event.op);
   return id ? joinId(event.layer, id.getValue()) : std::string();
 }
 
@@ -144,7 +144,7 @@ void FunctionCosts::walk(Block &block, const Rows &rows, StringRef layer) {
         events.insert(events.end(), turn.begin(), turn.end());
     } else if (auto invoke = dyn_cast<rank::InvokeOp>(op)) {
       auto callee = symbols.lookup<rank::FuncOp>(invoke.getCallee());
-      auto id = op.getAttrOfType<StringAttr>("id");
+      StringAttr id = getIdAttr(&op);
       if (callee)
         walk(callee.getBlock(), rowsOf(invoke, callee), id ? layers.insert(joinId(layer, id)).first->getKey() : layer);
     } else if (auto start = dyn_cast<rank::StartOp>(op)) {

@@ -28,7 +28,7 @@ int64_t hyc::readAheadBytes(rank::ProgramOp program) {
     rank::BufferType type = input.getBufferType();
     bytes += llvm::alignTo(type.getNumElements() * type.getElementBytes(), 64);
     // Of several sizes a sample is looked at before its step.
-    if (program->hasAttr(rank::kDim) && !type.getShape().empty())
+    if (program.getDim() && !type.getShape().empty())
       sample =
           std::max(sample, type.getNumElements() * type.getElementBytes() / std::max<int64_t>(1, type.getShape()[0]));
   }

@@ -204,7 +204,7 @@ Error Compilation::readMachineFiles() {
   if (leavesLayoutOpen(options))
     whole.dp = options.ranks->front();
   machine = defaultRates(plannedThreads(whole));
-  if (*options.target == "cuda")
+  if (*options.target == TargetKind::Cuda)
     machine.productMemory = 0;
   if (options.machineFile.isGiven() && options.machineFile->empty())
     return usageError(
@@ -277,8 +277,8 @@ Error Compilation::applyRules() {
     if (Error error = applyLifetimeRules(plan.rules, each))
       return error;
   }
-  plan.recompute = "planned";
-  plan.offloadActivations = "none"; // its lifetimes say what is
+  plan.recompute = RecomputeMode::Planned;
+  plan.offloadActivations = OffloadPlace::None; // its lifetimes say what is
   return Error::success();
 }
 
@@ -317,7 +317,7 @@ Error Compilation::runPhase(Phase phase) {
     for (ModuleOp each : trainedModules())
       if (Error error = applyStateRules(plan.rules, each))
         return error;
-  if (phase == Phase::Plan && *plan.recompute == "auto")
+  if (phase == Phase::Plan && *plan.recompute == RecomputeMode::Auto)
     if (Error error = settleActivations())
       return error;
   PassManager passes(&context);

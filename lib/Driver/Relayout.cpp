@@ -154,7 +154,7 @@ static bool staysAsItIs(const VariedSetting &varied, CompileOptions &options) {
     return true;
   if (varied.setting == memberOfPlan<&Plan::recompute>)
     return *options.partitionActivations;
-  return valueOf(varied.row().in(options)) == SettingValue(std::string("nvme"));
+  return valueOf(varied.row().in(options)) == SettingValue(std::string(wordOf(OffloadPlace::Nvme)));
 }
 
 static Expected<CompileOptions> openLayout(const std::string &folder, const Compiled &compiled, const Layout &present) {
@@ -162,7 +162,7 @@ static Expected<CompileOptions> openLayout(const std::string &folder, const Comp
   if (!options.planFile->empty())
     return usageError("'" + folder + "' was compiled with --plan " + *options.planFile +
                       ", which decides the layout; compile it without, or give folders that were compiled beforehand");
-  if (*options.recompute == "auto")
+  if (*options.recompute == RecomputeMode::Auto)
     return usageError("'" + folder +
                       "' was compiled with --recompute auto, which no search tries; give folders that were compiled "
                       "beforehand");

@@ -64,14 +64,15 @@ static void buildModel(OpPassManager &passes, const Plan &plan) {
 static void buildPrecision(OpPassManager &passes, const Plan &plan, AttachOptimizerOptions &optimizer,
                            double normalizer) {
   ConvertPrecisionOptions precision;
-  precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
+  precision.precision =
+      *plan.precision == Precision::FP8 ? std::string(wordOf(Precision::BF16)) : plan.precision->str();
   precision.gradientType = *plan.gradientAccumulationType;
   passes.addPass(createConvertPrecision(precision));
   // After conversion: what is quantised are values of the compute type. An evaluation has no steps to measure, so it
   // computes in bf16, beside training too.
-  if (*plan.precision == "fp8" && !plan.evaluates())
+  if (*plan.precision == Precision::FP8 && !plan.evaluates())
     passes.addPass(createQuantizeProducts());
-  if (*plan.precision != "fp16" || plan.evaluates())
+  if (*plan.precision != Precision::FP16 || plan.evaluates())
     return; // where there is no backward, nothing can underflow in it
   const bool isDynamic = *plan.lossScale == 0;
   ScaleLossOptions loss;
@@ -106,7 +107,8 @@ static void buildEvaluation(OpPassManager &passes, const Plan &plan) {
                                  }));
   passes.addPass(createShareParameters());
   ConvertPrecisionOptions precision;
-  precision.precision = *plan.precision == "fp8" ? "bf16" : *plan.precision;
+  precision.precision =
+      *plan.precision == Precision::FP8 ? std::string(wordOf(Precision::BF16)) : plan.precision->str();
   precision.gradientType = *plan.gradientAccumulationType;
   passes.addPass(createRunInside(InnerModules::Evaluation, [precision](OpPassManager &inside, ModuleOp) {
     inside.addPass(createConvertPrecision(precision));
@@ -210,9 +212,9 @@ void hyc::buildPlanUntilLifetimes(OpPassManager &passes, const Plan &plan) {
   states.prefetch = plan.prefetch;
   passes.addPass(createShardStates(states));
   PlaceStatesOptions places;
-  places.optimizer = *plan.offloadOptimizer;
-  places.parameters = *plan.offloadParam;
-  places.gradients = *plan.offloadGradients;
+  places.optimizer = plan.offloadOptimizer->str();
+  places.parameters = plan.offloadParam->str();
+  places.gradients = plan.offloadGradients->str();
   places.ratio = plan.offloadRatio;
   places.maxInHost = plan.maxInHost;
   passes.addPass(createPlaceStates(places));
@@ -222,7 +224,7 @@ void hyc::buildPlanUntilLifetimes(OpPassManager &passes, const Plan &plan) {
   llvm::append_range(stages.cuts, plan.rules.cuts);
   passes.addPass(createAssignStages(stages));
   BuildScheduleOptions schedule;
-  schedule.schedule = *plan.schedule;
+  schedule.schedule = plan.schedule->str();
   schedule.microBatches = plan.gradAccum;
   passes.addPass(createBuildSchedule(schedule));
 }
@@ -230,15 +232,15 @@ void hyc::buildPlanUntilLifetimes(OpPassManager &passes, const Plan &plan) {
 static void buildLifetimes(OpPassManager &passes, const Plan &plan) {
   // After the schedule, which tells how many micro-batches' values are alive at once.
   AssignLifetimesOptions lifetimes;
-  lifetimes.mode = *plan.recompute;
+  lifetimes.mode = plan.recompute->str();
   lifetimes.partitionActivations = plan.partitionActivations;
-  lifetimes.offload = *plan.offloadActivations != "none";
+  lifetimes.offload = *plan.offloadActivations != OffloadPlace::None;
   llvm::append_range(lifetimes.budgets, plan.activationBudgets);
   passes.addPass(createAssignLifetimes(lifetimes));
   // What no op carries; from here on the module says everything that phases 4 and 5 act on.
   RecordPoliciesOptions policies;
   llvm::append_range(policies.policies, spellPolicies(plan));
-  policies.target = *plan.target;
+  policies.target = plan.target->str();
   passes.addPass(createRecordPolicies(policies));
 }
 

@@ -375,7 +375,7 @@ static Error checkPromises(const CompileOptions &options, const Plan &plan) {
     return contradiction(promise.setting.getOrigin(), promise.setting.getSource(),
                          "given, but " + *options.planFile + " " + promise.broken);
   }
-  if (*options.offloadActivations != "none" && !plan.rules.offloadsActivations())
+  if (*options.offloadActivations != OffloadPlace::None && !plan.rules.offloadsActivations())
     return contradiction(options.offloadActivations.getOrigin(), options.offloadActivations.getSource(),
                          "given, but " + *options.planFile + " offloads no activation");
   return Error::success();

@@ -18,7 +18,7 @@ using namespace hyc;
 //===----------------------------------------------------------------------===//
 
 SettingValue hyc::valueOf(SettingRef setting) {
-  return std::visit([](const auto *typed) { return SettingValue(**typed); }, setting);
+  return std::visit([](const auto *typed) { return SettingValue(plain(**typed)); }, setting);
 }
 Origin hyc::originOf(SettingRef setting) {
   return std::visit([](const auto *typed) { return typed->getOrigin(); }, setting);
@@ -30,7 +30,7 @@ void hyc::offerTo(SettingRef setting, const SettingValue &value, Origin by, cons
   std::visit(
       [&](auto *typed) {
         using T = std::decay_t<decltype(typed->get())>;
-        typed->offer(std::get<T>(value), by, source);
+        typed->offer(std::get<Plain<T>>(value), by, source);
       },
       setting);
 }

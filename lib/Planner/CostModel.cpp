@@ -55,7 +55,7 @@ public:
     OwningOpRef<ModuleOp> module;
     ModelLayers layers;
   };
-  using Key = std::tuple<int64_t, int64_t, int64_t, bool, std::string>;
+  using Key = std::tuple<int64_t, int64_t, int64_t, bool, Choice<RecomputeMode>>;
 
   static Key keyOf(const Layout &layout, int64_t dp) {
     return {layout.tp, dp, layout.microBatch, layout.sequenceParallel, layout.recompute};

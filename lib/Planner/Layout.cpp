@@ -5,9 +5,9 @@ using namespace llvm;
 using namespace hyc;
 
 template <auto Member, auto Field> static constexpr VariedSetting vary() {
-  return {memberOfPlan<Member>, [](const Layout &layout) { return SettingValue(layout.*Field); },
+  return {memberOfPlan<Member>, [](const Layout &layout) { return SettingValue(plain(layout.*Field)); },
           [](Layout &layout, const SettingValue &value) {
-            layout.*Field = std::get<std::decay_t<decltype(layout.*Field)>>(value);
+            layout.*Field = std::get<Plain<std::decay_t<decltype(layout.*Field)>>>(value);
           }};
 }
 
@@ -40,7 +40,7 @@ Layout hyc::layoutOf(const CompileOptions &options) {
 }
 
 Layout hyc::withoutStateOffload(Layout layout) {
-  layout.offloadOptimizer = layout.offloadGradients = layout.offloadParam = "none";
+  layout.offloadOptimizer = layout.offloadGradients = layout.offloadParam = OffloadPlace::None;
   layout.room = 0;
   return layout;
 }

@@ -163,7 +163,7 @@ private:
 
   /// Micro-batches that a stage has begun and not ended, in pieces of the stage.
   double inFlight(int64_t stage) const {
-    if (layout.schedule == "gpipe")
+    if (layout.schedule == PipelineSchedule::GPipe)
       return micro;
     double pieces = static_cast<double>(layout.virtualStages), pp = static_cast<double>(layout.pp);
     double ahead = pp - static_cast<double>(stage);
@@ -179,8 +179,9 @@ private:
 
   /// All of it; or of a layout that moves single states as little as has to, cheapest first.
   Moved movedOf(const StageCost &stage, double slots, double share) const {
-    Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
-              layout.offloadParam != "none" ? 1.0 : 0.0};
+    Moved all{layout.offloadOptimizer != OffloadPlace::None ? 1.0 : 0.0,
+              layout.offloadGradients != OffloadPlace::None ? 1.0 : 0.0,
+              layout.offloadParam != OffloadPlace::None ? 1.0 : 0.0};
     if (layout.room <= 0)
       return all;
     Moved part;
@@ -199,10 +200,10 @@ private:
 
   /// What the optimizer keeps may be found not to have to move, and then be right after all.
   bool isRedundant() const {
-    bool others = layout.offloadGradients != "none" || layout.offloadParam != "none";
-    return (layout.offloadOptimizer != "none" && mostMoved.optimizer == 0 && others) ||
-           (layout.offloadGradients != "none" && mostMoved.gradients == 0) ||
-           (layout.offloadParam != "none" && mostMoved.parameters == 0);
+    bool others = layout.offloadGradients != OffloadPlace::None || layout.offloadParam != OffloadPlace::None;
+    return (layout.offloadOptimizer != OffloadPlace::None && mostMoved.optimizer == 0 && others) ||
+           (layout.offloadGradients != OffloadPlace::None && mostMoved.gradients == 0) ||
+           (layout.offloadParam != OffloadPlace::None && mostMoved.parameters == 0);
   }
 
   double optimizerOf(const StageCost &stage) const { return stage.sum.optimizer / (layout.zero >= 1 ? dp : 1); }
@@ -216,7 +217,7 @@ private:
 
   /// With room for one at a time of what is moved, all of it or a part.
   double bytesOf(const StageCost &stage, double slots, const Moved &room, const Moved &moved) const {
-    double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : stage.sum.saved;
+    double saved = layout.offloadActivations == OffloadPlace::None ? slots * stage.sum.saved : stage.sum.saved;
     double passing = stage.most.transient + stage.most.communication + stage.most.workspace + stage.most.other;
     if (layout.zero >= 2 || room.gradients > 0)
       passing += stage.most.largestGradient;
@@ -230,12 +231,13 @@ private:
 
   void addMemory(const StageCost &stage, size_t index, LayoutCost &result) {
     double slots = inFlight(static_cast<int64_t>(index)), share = roomOf(index);
-    Moved all{layout.offloadOptimizer != "none" ? 1.0 : 0.0, layout.offloadGradients != "none" ? 1.0 : 0.0,
-              layout.offloadParam != "none" ? 1.0 : 0.0};
+    Moved all{layout.offloadOptimizer != OffloadPlace::None ? 1.0 : 0.0,
+              layout.offloadGradients != OffloadPlace::None ? 1.0 : 0.0,
+              layout.offloadParam != OffloadPlace::None ? 1.0 : 0.0};
     moved = movedOf(stage, slots, share);
     mostMoved = {std::max(mostMoved.optimizer, moved.optimizer), std::max(mostMoved.gradients, moved.gradients),
                  std::max(mostMoved.parameters, moved.parameters)};
-    double saved = layout.offloadActivations == "none" ? slots * stage.sum.saved : 0;
+    double saved = layout.offloadActivations == OffloadPlace::None ? slots * stage.sum.saved : 0;
     double least = statesOf(stage, all) + model.fixed + saved;
     result.leastBytes = std::max(result.leastBytes, least / share);
     double bytes = bytesOf(stage, slots, all, moved);
@@ -296,7 +298,7 @@ private:
         seconds += 2 * gathered + reduced; // a gather waits for the sum before it
     }
     double bytes = 2 * (moved.parameters * parametersOf(stage) + moved.gradients * gradientsOf(stage));
-    if (layout.offloadActivations != "none")
+    if (layout.offloadActivations != OffloadPlace::None)
       bytes += 2 * sum.saved;
     return seconds + bytes / rates.host;
   }
@@ -347,7 +349,7 @@ private:
       seconds += rates.exchangeSeconds({{{2, (layout.pp - 1) * layout.tp * layout.dp}}}, sentOf(model.tied.gradients),
                                        sentOf(model.tied.gradients));
     // A GPU's updates go both ways at once.
-    double ways = *base.target == "cuda" ? 1 / kShareOfBothWays : 2;
+    double ways = *base.target == TargetKind::Cuda ? 1 / kShareOfBothWays : 2;
     return seconds + ways * moved.optimizer * optimizerOf(stage) / rates.host;
   }
 

@@ -196,14 +196,14 @@ static Plan planOfProbe(const Plan &base, const Layout &layout, size_t stages) {
   plan.virtualStages = 1;
   plan.microBatch = layout.microBatch;
   plan.gradAccum = 2;
-  plan.schedule = "gpipe";
+  plan.schedule = PipelineSchedule::GPipe;
   plan.partitionMethod = "uniform";
   plan.sequenceParallel = layout.sequenceParallel;
   plan.recompute = layout.recompute;
   plan.zero = 0;
   plan.entry = "train";
   for (auto place : {&Plan::offloadActivations, &Plan::offloadGradients, &Plan::offloadOptimizer, &Plan::offloadParam})
-    plan.*place = std::string("none");
+    plan.*place = OffloadPlace::None;
   return plan;
 }
 

@@ -53,7 +53,7 @@ private:
       return open;
     for (const VariedSetting &varied : getVariedSettings())
       if (varied.setting == memberOfPlan<Member>)
-        return {std::get<T>(varied.get(request.fixed))};
+        return {std::get<Plain<T>>(varied.get(request.fixed))};
     return open;
   }
 
@@ -69,11 +69,11 @@ private:
     layout.tp = tp;
     for (bool sequence :
          choices<&Plan::sequenceParallel>(tp > 1 ? std::vector<bool>{false, true} : std::vector<bool>{false}))
-      for (const std::string &recompute :
-           choices<&Plan::recompute>(std::vector<std::string>{"none", "selective", "layer"})) {
+      for (const Choice<RecomputeMode> &recompute : choices<&Plan::recompute>(std::vector<Choice<RecomputeMode>>{
+               RecomputeMode::None, RecomputeMode::Selective, RecomputeMode::Layer})) {
         layout.sequenceParallel = sequence;
         layout.recompute = recompute;
-        if (recompute != "selective" || !isPlain)
+        if (recompute != RecomputeMode::Selective || !isPlain)
           withSplit(layout);
       }
   }
@@ -197,9 +197,9 @@ private:
       double saved = 0;
       for (const LayerCost &layer : model->layers)
         saved = std::max(saved, layer.saved);
-      bool isMoved = isFixed<&Plan::offloadActivations>() && layout.offloadActivations != "none";
+      bool isMoved = isFixed<&Plan::offloadActivations>() && layout.offloadActivations != OffloadPlace::None;
       mayFit |= request.limit == 0 || isMoved || saved <= request.limit;
-      if (layout.recompute == "selective" && (isPlain = savesAsMuch(*model, layout)))
+      if (layout.recompute == RecomputeMode::Selective && (isPlain = savesAsMuch(*model, layout)))
         return false;
       withModel(*model, layout);
     }
@@ -208,7 +208,7 @@ private:
 
   /// Whether there is nothing in the model that selective recomputation computes again.
   bool savesAsMuch(const ModelCost &model, Layout layout) {
-    layout.recompute = "none";
+    layout.recompute = RecomputeMode::None;
     const ModelCost *plain = isFixed<&Plan::recompute>() ? nullptr : costs.costOfModel(layout);
     return plain && llvm::equal(plain->layers, model.layers, [](const LayerCost &a, const LayerCost &b) {
              return a.saved == b.saved && a.backward == b.backward;
@@ -238,7 +238,8 @@ private:
   /// Any number of pieces of at least a layer each.
   std::vector<int64_t> virtualStages(const Layout &layout) const {
     int64_t most = static_cast<int64_t>(costs.countLayers()) / layout.pp;
-    bool interleaves = layout.pp > 1 && layout.schedule == "1f1b" && layout.gradAccum % layout.pp == 0;
+    bool interleaves = layout.pp > 1 && layout.schedule == PipelineSchedule::OneForwardOneBackward &&
+                       layout.gradAccum % layout.pp == 0;
     std::vector<int64_t> open{1};
     for (int64_t pieces = 2; pieces <= most && interleaves; ++pieces)
       open.push_back(pieces);
@@ -262,10 +263,11 @@ private:
   }
 
   void withOffload(const ModelCost &model, Layout layout, const std::vector<StageCost> &stages) {
-    for (const std::string &optimizer : places.optimizer)
-      for (const std::string &gradients : optimizer == "none" ? places.gradientsBesideNone : places.gradients)
-        for (const std::string &activations : places.activations)
-          for (const std::string &parameters : places.parameters) {
+    for (const Choice<OffloadPlace> &optimizer : places.optimizer)
+      for (const Choice<OffloadPlace> &gradients :
+           optimizer == OffloadPlace::None ? places.gradientsBesideNone : places.gradients)
+        for (const Choice<OffloadPlace> &activations : places.activations)
+          for (const Choice<OffloadPlace> &parameters : places.parameters) {
             layout.offloadOptimizer = optimizer;
             layout.offloadGradients = gradients;
             layout.offloadActivations = activations;
@@ -279,8 +281,8 @@ private:
 
   /// What somebody has fixed is meant of all states.
   bool canMoveSingly(const Layout &layout) const {
-    bool moves =
-        layout.offloadOptimizer != "none" || layout.offloadGradients != "none" || layout.offloadParam != "none";
+    bool moves = layout.offloadOptimizer != OffloadPlace::None || layout.offloadGradients != OffloadPlace::None ||
+                 layout.offloadParam != OffloadPlace::None;
     return request.movesSingly && request.limit > 0 && moves && !isFixed<&Plan::offloadOptimizer>() &&
            !isFixed<&Plan::offloadGradients>() && !isFixed<&Plan::offloadParam>();
   }
@@ -375,10 +377,10 @@ private:
 
   /// Where each kind of what is kept may be.
   struct Places {
-    std::vector<std::string> optimizer, gradients, gradientsBesideNone, activations, parameters;
+    std::vector<Choice<OffloadPlace>> optimizer, gradients, gradientsBesideNone, activations, parameters;
   };
   Places findPlaces() const {
-    const std::vector<std::string> all{"none", "cpu"}, none{"none"};
+    const std::vector<Choice<OffloadPlace>> all{OffloadPlace::None, OffloadPlace::Cpu}, none{OffloadPlace::None};
     return {choices<&Plan::offloadOptimizer>(all), choices<&Plan::offloadGradients>(all),
             choices<&Plan::offloadGradients>(none), choices<&Plan::offloadActivations>(all),
             choices<&Plan::offloadParam>(all)};

@@ -1,20 +1,17 @@
 // Giving out ids that nobody has, and reading the path out of one.
 #include "hyc/Support/OpIds.h"
-#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace hyc;
 using llvm::StringRef;
 
-static constexpr StringRef kId = "id";
-
 OpIds::OpIds(mlir::Operation *root) {
   root->walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *op) {
     // A module inside is another model, whose ids are its own affair.
     if (op != root && llvm::isa<mlir::ModuleOp>(op))
       return mlir::WalkResult::skip();
-    if (auto id = op->getAttrOfType<mlir::StringAttr>(kId))
+    if (mlir::StringAttr id = getIdAttr(op))
       taken.insert(id.getValue());
     return mlir::WalkResult::advance();
   });
@@ -32,23 +29,15 @@ std::string OpIds::claim(const llvm::Twine &wanted) {
 
 void OpIds::assign(mlir::Operation *op, StringRef path) {
   StringRef mnemonic = op->getName().stripDialect();
-  std::string id = claim(path.empty() ? llvm::Twine(mnemonic) : path + "." + mnemonic);
-  op->setAttr(kId, mlir::StringAttr::get(op->getContext(), id));
+  setId(op, claim(path.empty() ? llvm::Twine(mnemonic) : path + "." + mnemonic));
 }
 
 StringRef hyc::getIdPath(mlir::Operation *op) {
-  auto attr = op->getAttrOfType<mlir::StringAttr>(kId);
-  if (!attr)
-    return "";
-  auto [path, last] = attr.getValue().rsplit('.');
+  StringRef id = getId(op);
+  auto [path, last] = id.rsplit('.');
   if (last.empty())
     return "";
   if (llvm::all_of(last, llvm::isDigit))
     std::tie(path, last) = path.rsplit('.');
-  return last == op->getName().stripDialect() ? path : attr.getValue();
-}
-
-void hyc::copyId(mlir::Operation *from, mlir::Operation *to) {
-  if (mlir::Attribute id = from->getAttr(kId))
-    to->setAttr(kId, id);
+  return last == op->getName().stripDialect() ? path : id;
 }

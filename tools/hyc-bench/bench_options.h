@@ -23,10 +23,9 @@ struct BenchOptions {
   double seconds = 0.2;   // for which each figure is measured
 };
 
-// How a process of hyc-bench is told that it is a rank, or that another host's hyc-bench has started it. No option of
-// the user's has such a name.
 inline constexpr char kDeviceProgram[] = "hyc-bench-cuda";  // measures the GPU, beside hyc-bench
-inline constexpr char kRankFlag[] = "--rank", kAgentFlag[] = "--agent";
+// How a process of hyc-bench is told that it is a rank. No option of the user's has such a name.
+inline constexpr char kRankFlag[] = "--rank";
 
 struct CommandLine {
   BenchOptions options;

@@ -24,17 +24,10 @@ namespace {
 
 using hycrt::Result;
 using hycrt::Status;
+using hycrt::StatusCode;
 using hycrun::RankProcess;
 
 constexpr int kPollMs = 100;
-constexpr int64_t kOtherCauseMs = 1000;  // that one which has only lost its peer waits for the peer's own word
-constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
-
-sigset_t currentSignals() {
-  sigset_t signals;
-  sigprocmask(SIG_SETMASK, nullptr, &signals);
-  return signals;
-}
 
 class Fleet {
  public:
@@ -55,8 +48,9 @@ class Fleet {
   Status run() {
     while (anyRunning()) {
       HYCRT_RETURN_IF_ERROR(watch());
-      const bool isConsequence = failure_.exitCode() == kPeerLost && hycrt::monotonicMs() - failedMs_ < kOtherCauseMs;
-      if (!failure_.ok() && !isConsequence) return failure_;
+      const bool waits =
+          failure_.code() == StatusCode::kPeerLost && hycrt::monotonicMs() - failedMs_ < hycrun::kOtherCauseMs;
+      if (!failure_.ok() && !waits) return failure_;
     }
     for (size_t i = 0; i < processes_.size(); ++i) HYCRT_RETURN_IF_ERROR(listenTo(i));
     return failure_;
@@ -101,13 +95,13 @@ class Fleet {
     hycrun::RankEnd end;
     RankProcess& one = processes_[index];
     if (!one.isRunning() || !one.pollEnd(&end) || !end.failed()) return;
-    if (!failure_.ok() && failure_.exitCode() != kPeerLost) return;
+    if (!failure_.ok() && failure_.code() != StatusCode::kPeerLost) return;
     (void)listenTo(index);
     if (failure_.ok()) failedMs_ = hycrt::monotonicMs();
     const int status = end.asExitStatus();
     const std::string how = end.signal != 0 ? " was ended by signal " + std::to_string(end.signal)
                                             : " ended with status " + std::to_string(status);
-    failure_ = {static_cast<hycrt::StatusCode>(status), labels_[index] + how + "; nothing was written"};
+    failure_ = {static_cast<StatusCode>(status), labels_[index] + how + "; nothing was written"};
     if (status == hycrun::kSshFailed && !endsWithInput_) {
       failure_ = hycrt::unavailableError(labels_[index] + " cannot be reached by ssh, or its connection has ended");
     }
@@ -155,7 +149,7 @@ static Status startHere(const BenchOptions& options, const RanksHere& ranks, Fle
     command.arguments = {hycrun::absolutePath("/proc/self/exe"), kRankFlag};
     for (std::string& argument : argumentsForRanks(options)) command.arguments.push_back(std::move(argument));
     command.environment = environmentFor(options, ranks, rank);
-    command.signals = currentSignals();
+    command.signals = hycrun::currentSignals();
     HYCRT_RETURN_IF_ERROR(fleet->add(command, "rank " + std::to_string(rank)));
   }
   return fleet->run();
@@ -176,7 +170,7 @@ Status runOnDevice(const BenchOptions& options, const TakeLine& take) {
   }
   for (std::string& argument : argumentsForDevice(options)) command.arguments.push_back(std::move(argument));
   for (char** variable = environ; *variable; ++variable) command.environment.emplace_back(*variable);
-  command.signals = currentSignals();
+  command.signals = hycrun::currentSignals();
   Fleet fleet(take, /*endsWithInput=*/false);
   HYCRT_RETURN_IF_ERROR(fleet.add(command, "GPU"));
   return fleet.run();
@@ -200,8 +194,9 @@ Status runOnHosts(const BenchOptions& options, const std::vector<hycrun::Host>& 
     task.arguments.push_back(std::to_string(each * static_cast<int>(hosts.size())));
     const Result<std::string> input = encodeTask(task);
     if (!input.ok()) return input.status();
-    HYCRT_RETURN_IF_ERROR(fleet.add(hycrun::commandOn(host.name, options.sshPort, kAgentFlag, *input, currentSignals()),
-                                    "host '" + host.name + "'"));
+    HYCRT_RETURN_IF_ERROR(
+        fleet.add(hycrun::commandOn(host.name, options.sshPort, hycrun::kAgentFlag, *input, hycrun::currentSignals()),
+                  "host '" + host.name + "'"));
     first += each;
   }
   return fleet.run();

@@ -17,6 +17,7 @@
 #include "hycrt/token.h"
 #include "machine_file.h"
 #include "rank.h"
+#include "ssh.h"
 
 namespace {
 
@@ -126,7 +127,7 @@ int finish(const Status& status, bool isRank) {
 int main(int argc, char** argv) {
   hycrt::raiseDescriptorLimit();
   const std::string first = argc > 1 ? argv[1] : "";
-  if (first == kAgentFlag && argc == 2) return finish(runAsAgent(), false);
+  if (first == hycrun::kAgentFlag && argc == 2) return finish(runAsAgent(), false);
   if (first == kRankFlag) {
     const Result<BenchOptions> options = optionsOfRank({argv + 2, argv + argc});
     return finish(options.ok() ? runRank(*options) : options.status(), true);

@@ -17,9 +17,6 @@ struct CheckOptions {
   bool json = false;
 };
 
-// How a hyc-check is told that another one has started it by ssh.
-inline constexpr char kAgentFlag[] = "--agent";
-
 struct CommandLine {
   CheckOptions options;
   std::string help; // not empty: it is asked for

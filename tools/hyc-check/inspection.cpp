@@ -59,10 +59,8 @@ public:
                        {"low_port", options.network.lowPort},
                        {"high_port", options.network.highPort},
                        {"folder", folderHere()}};
-    sigset_t signals;
-    sigprocmask(SIG_SETMASK, nullptr, &signals);
-    Result<hycrun::RankProcess> started = hycrun::RankProcess::start(
-        hycrun::commandOn(report.host, options.sshPort, kAgentFlag, task.dump() + "\n", signals));
+    Result<hycrun::RankProcess> started = hycrun::RankProcess::start(hycrun::commandOn(
+        report.host, options.sshPort, hycrun::kAgentFlag, task.dump() + "\n", hycrun::currentSignals()));
     if (!started.ok())
       return fail(started.status().message());
     process_ = std::make_unique<hycrun::RankProcess>(std::move(*started));

@@ -10,6 +10,7 @@
 #include "hycrt/printable.h"
 #include "inspection.h"
 #include "report.h"
+#include "ssh.h"
 
 namespace {
 
@@ -56,7 +57,7 @@ int finish(Result<int> end) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc == 2 && std::string(argv[1]) == kAgentFlag)
+  if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag)
     return runAsAgent();
   const Result<CommandLine> line = parseCommandLine(argc, argv);
   if (!line.ok())

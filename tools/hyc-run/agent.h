@@ -12,7 +12,6 @@
 
 namespace hycrun {
 
-inline constexpr char kAgentFlag[] = "--agent";
 inline constexpr char kRecordMark = '\x02';  // in front of a record
 // What comes after "go": the ranks shall write a checkpoint, and go on or end; or say where they are.
 inline constexpr char kCheckpointLetter = 'c', kEndLetter = 'e', kWhereLetter = 'w';

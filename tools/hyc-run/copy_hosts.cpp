@@ -1,12 +1,12 @@
 // Starting keepers by ssh, telling them of each other, and asking what they hold.
 #include "copy_hosts.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "hycrt/printable.h"
 #include "hycrt/token.h"
 #include "ssh.h"
@@ -20,13 +20,8 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 100;
+constexpr int kGraceMs = 1000;        // from the end of its input to SIGKILL
 constexpr int64_t kAnswerMs = 30000;  // longer than ssh takes to find out that a host is gone
-
-int64_t nowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 }  // namespace
 
@@ -44,11 +39,8 @@ CopyHosts::~CopyHosts() {
     closeAndForget(&keeper.process.inputFd);
     all.push_back(std::move(keeper.process));
   }
-  for (int64_t begin = nowMs(); nowMs() - begin < 1000;) {
-    const bool areOver = std::all_of(all.begin(), all.end(), [](RankProcess& process) { return process.reap(); });
-    if (areOver) break;
-    poll(nullptr, 0, 5);
-  }
+  waitForEnds(kGraceMs,
+              [&] { return std::all_of(all.begin(), all.end(), [](RankProcess& process) { return process.reap(); }); });
   for (size_t host : endAll(all)) all[host].abandon();
 }
 
@@ -104,7 +96,8 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
 
 template <typename IsEnough>
 void CopyHosts::hearUntil(IsEnough isEnough) {
-  for (const int64_t begin = nowMs(); nowMs() - begin < kAnswerMs && !signals_.isEndPending();) {
+  for (const int64_t begin = hycrt::monotonicMs();
+       hycrt::monotonicMs() - begin < kAnswerMs && !signals_.isEndPending();) {
     for (auto& [host, keeper] : keepers_) hear(host, keeper);
     dropGone();
     if (std::all_of(keepers_.begin(), keepers_.end(), [&](const auto& row) { return isEnough(row.second); })) return;

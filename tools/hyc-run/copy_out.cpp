@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstdio>
 #include <sstream>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "folder_copy.h"
 #include "hycrt/printable.h"
@@ -27,12 +27,6 @@ using hycrt::Status;
 constexpr int kPollMs = 200;
 constexpr int64_t kTellEveryMs = 2000;
 constexpr size_t kChunkBytes = 256 << 10;
-
-int64_t nowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
-}
 
 std::string megabytes(int64_t bytes) {
   char text[32];
@@ -64,7 +58,7 @@ class CopyOut {
 
   Result<RunEnd> run(const std::vector<Share>& shares) {
     for (const Share& share : shares) HYCRT_RETURN_IF_ERROR(start(share.host));
-    toldMs_ = nowMs();
+    toldMs_ = hycrt::monotonicMs();
     while (end_.status == 0 && !areAllOver()) {
       wait();
       takeSignals();
@@ -201,8 +195,8 @@ class CopyOut {
   }
 
   void tellProgress() {
-    if (nowMs() - toldMs_ < kTellEveryMs) return;
-    toldMs_ = nowMs();
+    if (hycrt::monotonicMs() - toldMs_ < kTellEveryMs) return;
+    toldMs_ = hycrt::monotonicMs();
     int64_t sent = 0, all = 0;
     size_t waiting = 0;
     for (const Taker& taker : takers_) {

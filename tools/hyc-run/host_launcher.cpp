@@ -28,12 +28,10 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 200;
-constexpr int kGraceMs = 4000, kGracePollMs = 5;  // for ranks to be ended on the other side
-constexpr int64_t kOtherCauseMs = 1000;
+constexpr int kGraceMs = 4000;  // for ranks to be ended on the other side
 constexpr int kMostProbes = 32;
 constexpr int64_t kProbeMs = 300;  // for an answer of who listens; behind a firewall there is none
 constexpr char kUnreachable[] = " cannot be reached by ssh, or its connection has ended";
-constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
 
 }  // namespace
 
@@ -282,14 +280,14 @@ void HostLauncher::sayThatAllWereEnded() const {
 void HostLauncher::stopAll() {
   stopping_ = true;
   for (RankProcess& host : hosts_) closeAndForget(&host.inputFd);
-  for (int waited = 0; anyRunning() && waited < kGraceMs; waited += kGracePollMs) {
+  waitForEnds(kGraceMs, [&] {
     RankEnd ignored;
     for (size_t host = 0; host < hosts_.size(); ++host) {
       passOn(host);
       if (hosts_[host].isRunning()) hosts_[host].pollEnd(&ignored);
     }
-    if (anyRunning()) poll(nullptr, 0, kGracePollMs);
-  }
+    return !anyRunning();
+  });
   for (size_t host : endAll(hosts_)) hosts_[host].abandon();
 }
 

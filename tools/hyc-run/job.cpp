@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "base/clock.h"
 #include "copy_hosts.h"
 #include "host_launcher.h"
 #include "hycrt/exchange_record.h"
@@ -36,13 +36,7 @@ using hycrt::StatusCode;
 constexpr int kMostFailures = 2;  // of a host
 constexpr int64_t kFirstPauseMs = 500, kLongestPauseMs = 60000;
 
-int64_t nowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
-}
-
-double secondsSince(int64_t beginNs) { return static_cast<double>(nowNs() - beginNs) * 1e-9; }
+double secondsSince(int64_t beginNs) { return static_cast<double>(hycrt::monotonicNs() - beginNs) * 1e-9; }
 
 }  // namespace
 
@@ -123,8 +117,8 @@ Report::Report(const hycrt::RunOptions& options, const Signals& signals)
       output_(signals),
       isOnTerminal_(isatty(STDOUT_FILENO) == 1),
       display_(stdout),
-      lastProgressNs_(nowNs()),
-      beginNs_(nowNs()) {}
+      lastProgressNs_(hycrt::monotonicNs()),
+      beginNs_(hycrt::monotonicNs()) {}
 
 Report::~Report() {
   if (!output_.takes(stdout)) display_.leaveOut();
@@ -156,7 +150,7 @@ Status Report::take(const std::string& line) {
   if (!record.ok()) return {};  // a line that the end of rank 0 cut off
   if (!hasStepped_ && isRestart_) account_.addStart(secondsSince(startNs_) - record->milliseconds / 1e3);
   hasStepped_ = true;
-  lastProgressNs_ = nowNs();
+  lastProgressNs_ = hycrt::monotonicNs();
   lastStep_ = std::max(lastStep_, record->step);
   account_.add(*record);
   if (output_.takes(stdout)) display_.show(*record);
@@ -177,7 +171,7 @@ Status Report::add(const RunEvent& event) {
   endsEarly_ |= event.kind == RunEvent::Kind::kEnd;
   endsForLayout_ |= event.kind == RunEvent::Kind::kEnd && event.cause == hycrt::kAnotherLayout;
   if (event.kind == RunEvent::Kind::kMeasure) measurement_ = event.path;
-  lastProgressNs_ = nowNs();
+  lastProgressNs_ = hycrt::monotonicNs();
   account_.add(event);
   return instruments_ ? instruments_->happened(event) : Status();
 }
@@ -198,7 +192,7 @@ void Report::beginStart(bool isRestart) {
   isRestart_ = isRestart;
   failure_.clear();
   blamedRank_ = -1;
-  startNs_ = lastProgressNs_ = nowNs();
+  startNs_ = lastProgressNs_ = hycrt::monotonicNs();
 }
 
 double Report::secondsSinceProgress() const { return secondsSince(lastProgressNs_); }
@@ -349,13 +343,13 @@ class Job {
     pauseMs_ = report_.lastStep() > stepAtFailure_ ? kFirstPauseMs : std::min(pauseMs_ * 2, kLongestPauseMs);
     stepAtFailure_ = report_.lastStep();
     const double lost = report_.secondsSinceProgress();
-    const int64_t begin = nowNs();
+    const int64_t begin = hycrt::monotonicNs();
     if (const int status = pauseOrStop(begin)) return status;
     HYCRT_RETURN_IF_ERROR(takeNewest(own));
     takeCopy();
     const std::string from = copy_.isNone() ? options_.resume : hycrt::describe(copy_);
     const int64_t step = copy_.isNone() ? hycrt::stepOfCheckpoint(options_.resume) : copy_.step;
-    if (isTimeOver()) return static_cast<int>(StatusCode::kPeerLost);
+    if (isTimeOver()) return kPeerLost;
     const Result<bool> resized = leaveOut(end);
     if (!resized.ok()) return resized.status();
     char waited[32];
@@ -391,7 +385,7 @@ class Job {
   Result<int> changeLayout(const hycrt::OwnCheckpoints& own) {
     const double lost = report_.secondsSinceProgress();
     HYCRT_RETURN_IF_ERROR(takeNewest(own));
-    if (isTimeOver()) return static_cast<int>(StatusCode::kPeerLost);
+    if (isTimeOver()) return kPeerLost;
     std::optional<Replanner::Layout> layout = replanner_->take();
     const std::string flags = layout ? layout->flags : "the layout of before";
     if (layout) {
@@ -459,13 +453,13 @@ class Job {
 
   // Signals are heard meanwhile.
   int pauseOrStop(int64_t begin) {
-    for (int64_t left = pauseMs_; left > 0; left = pauseMs_ - (nowNs() - begin) / 1000000) {
+    for (int64_t left = pauseMs_; left > 0; left = pauseMs_ - (hycrt::monotonicNs() - begin) / 1000000) {
       pollfd signal{signals_.fd(), POLLIN, 0};
       poll(&signal, 1, static_cast<int>(left));
       while (const int taken = signals_.take()) {
         if (taken == SIGCHLD || taken == SIGUSR1 || taken == SIGUSR2) continue;  // what is saved is saved
         report_.say("stopped by " + Signals::nameOf(taken) + "; the ranks are not started again");
-        return taken == SIGTERM ? static_cast<int>(StatusCode::kPeerLost) : 128 + taken;
+        return taken == SIGTERM ? kPeerLost : 128 + taken;
       }
     }
     return 0;

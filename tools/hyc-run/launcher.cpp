@@ -26,8 +26,7 @@ using hycrt::Result;
 using hycrt::Status;
 
 constexpr int kPollMs = 500;
-constexpr int kGraceMs = 1000, kGracePollMs = 5;  // from SIGINT to SIGKILL
-constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
+constexpr int kGraceMs = 1000;  // from SIGINT to SIGKILL
 
 bool sets(const std::string& assignment, const std::vector<std::string>& assignments) {
   const std::string name = assignment.substr(0, assignment.find('=') + 1);
@@ -315,13 +314,13 @@ void Launcher::reportFailure(int rank, const RankEnd& end) {
 void Launcher::stopAll() {
   stopping_ = true;
   for (const RankProcess& rank : ranks_) rank.send(SIGINT);
-  for (int waited = 0; anyRunning() && waited < kGraceMs; waited += kGracePollMs) {
+  waitForEnds(kGraceMs, [&] {
     RankEnd ignored;
     for (RankProcess& rank : ranks_) {
       if (rank.isRunning()) rank.pollEnd(&ignored);
     }
-    if (anyRunning()) poll(nullptr, 0, kGracePollMs);
-  }
+    return !anyRunning();
+  });
   reapAll();
 }
 

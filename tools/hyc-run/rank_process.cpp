@@ -24,19 +24,14 @@ using hycrt::Status;
 
 constexpr size_t kMaxLineBytes = 1 << 16;  // longer lines are passed on in pieces
 constexpr int kCannotExecute = 69;
-constexpr int kEndMs = 5000, kEndPollMs = 2;  // from SIGKILL to an end
+constexpr int kEndMs = 5000;  // from SIGKILL to an end
+constexpr int kEndPollMs = 2;
 
 std::vector<char*> pointersTo(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
-}
-
-// Until areOver() is true, and no longer than it may take.
-template <typename AreOver>
-void waitForEnds(AreOver areOver) {
-  for (int waited = 0; !areOver() && waited < kEndMs; waited += kEndPollMs) poll(nullptr, 0, kEndPollMs);
 }
 
 struct Pipe {
@@ -85,6 +80,12 @@ struct Child {
 };
 
 }  // namespace
+
+sigset_t currentSignals() {
+  sigset_t signals;
+  sigprocmask(SIG_SETMASK, nullptr, &signals);
+  return signals;
+}
 
 void closeAndForget(int* fd) {
   if (*fd >= 0) close(*fd);
@@ -213,10 +214,14 @@ std::string RankProcess::abandon() {
   return "process " + process + (name == std::string::npos ? "" : ", state " + line.substr(name + 2, 1));
 }
 
+void waitForEnds(int milliseconds, const std::function<bool()>& areOver) {
+  for (int waited = 0; !areOver() && waited < milliseconds; waited += kEndPollMs) poll(nullptr, 0, kEndPollMs);
+}
+
 std::vector<size_t> endAll(std::vector<RankProcess>& ranks) {
   for (const RankProcess& rank : ranks) rank.sendKill();
   std::vector<size_t> left;
-  waitForEnds([&] {
+  waitForEnds(kEndMs, [&] {
     left.clear();
     for (size_t i = 0; i < ranks.size(); ++i) {
       if (!ranks[i].reap()) left.push_back(i);

@@ -6,12 +6,22 @@
 #include <sys/types.h>
 
 #include <csignal>
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "hycrt/status.h"
 
 namespace hycrun {
+
+// The exit status of a process that has only lost another one, and how long the other's own end is waited for, which
+// says more.
+inline constexpr int kPeerLost = static_cast<int>(hycrt::StatusCode::kPeerLost);
+inline constexpr int64_t kOtherCauseMs = 1000;
+
+// The signals that are blocked here.
+sigset_t currentSignals();
 
 // A descriptor that is closed once, by whoever is done with it.
 void closeAndForget(int* fd);
@@ -80,6 +90,9 @@ class RankProcess {
  private:
   pid_t pid_ = -1;
 };
+
+// Until areOver() is true, and for so many milliseconds at most.
+void waitForEnds(int milliseconds, const std::function<bool()>& areOver);
 
 // SIGKILL to all of them, and their ends, as far as they come within a few seconds; the indices of the others.
 std::vector<size_t> endAll(std::vector<RankProcess>& ranks);

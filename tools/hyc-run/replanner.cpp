@@ -23,7 +23,7 @@ using hycrt::Status;
 
 constexpr int kNiceness = 5;  // the ranks come first, and use all cores: much less would never end
 constexpr int kPollMs = 200;
-constexpr int kGraceMs = 2000, kGracePollMs = 5;  // to remove what is half written
+constexpr int kGraceMs = 2000;  // to remove what is half written
 constexpr char kError[] = "hyc-compile: error: ";
 
 // The compiler that belongs to this hyc-run.
@@ -105,9 +105,7 @@ void Replanner::end() {
   if (!process_) return;
   process_->send(SIGTERM);
   RankEnd ignored;
-  for (int waited = 0; !process_->pollEnd(&ignored) && waited < kGraceMs; waited += kGracePollMs) {
-    poll(nullptr, 0, kGracePollMs);
-  }
+  waitForEnds(kGraceMs, [&] { return process_->pollEnd(&ignored); });
   process_.reset();
 }
 

@@ -11,6 +11,9 @@ namespace hycrun {
 
 inline constexpr int kSshFailed = 255;  // its exit status where the host is not reached, or no more
 
+// How a tool is told that another host's has started it. No option of the user's has this name.
+inline constexpr char kAgentFlag[] = "--agent";
+
 // `flag` is all that this executable is told there beside `input`. port 0: ssh's own.
 RankCommand commandOn(const std::string& host, int port, const char* flag, const std::string& input,
                       const sigset_t& signals);

@@ -3,7 +3,7 @@
 #ifndef HYC_ANALYSIS_LIKENESS_H
 #define HYC_ANALYSIS_LIKENESS_H
 
-#include "mlir/IR/Operation.h"
+#include "dialects/Hyc/OpId.h"
 
 #include <vector>
 
@@ -11,10 +11,10 @@ namespace hyc {
 
 class Likeness {
 public:
-  /// The op's name, and its discardable attributes but `id`, the name of that by which each op has another one.
-  Likeness(mlir::Operation *op, mlir::StringAttr id) : all{op->getName().getAsOpaquePointer()} {
+  /// The op's name, and its discardable attributes but its id, of which each op has another.
+  explicit Likeness(mlir::Operation *op) : all{op->getName().getAsOpaquePointer()} {
     for (mlir::NamedAttribute attribute : op->getDiscardableAttrs())
-      if (attribute.getName() != id) {
+      if (attribute.getName() != kId) {
         add(attribute.getName());
         add(attribute.getValue());
       }

@@ -8,6 +8,7 @@
 #define HYC_PLAN_PLAN_H
 
 #include "hyc/Plan/AdapterSettings.h"
+#include "hyc/Plan/Choice.h"
 #include "hyc/Plan/LearningRatePlan.h"
 
 #include <array>
@@ -70,7 +71,8 @@ struct Plan : LearningRatePlan {
   /// Samples: globalBatch = microBatch × gradAccum × dp. 0: left open, for resolveBatch or the model to decide.
   Setting<int64_t> globalBatch = 0, microBatch = 0, gradAccum = 1;
 
-  Setting<std::string> schedule = "1f1b", partitionMethod = "parameters";
+  Setting<Choice<PipelineSchedule>> schedule = PipelineSchedule::OneForwardOneBackward;
+  Setting<std::string> partitionMethod = "parameters";
   Setting<bool> sequenceParallel = false; ///< the sequence over tp where nothing else is split over it
   Setting<int64_t> gathersAhead = 1;      ///< products that gathers of saved activations begin before their use
 
@@ -85,7 +87,7 @@ struct Plan : LearningRatePlan {
   std::optional<AdapterSettings> adapters; ///< what that means
 
   // Types, and fp16's loss scaling under DeepSpeed's names
-  Setting<std::string> precision = "f32";      ///< what the model computes in: f32, bf16, fp16 or fp8
+  Setting<Choice<Precision>> precision = Precision::F32;
   Setting<bool> frozenMasters = true;          ///< frozen parameters are kept in f32, too, beside a 16-bit type
   Setting<std::string> frozenWeights = "full"; ///< frozen linear layers as codes: int8 or nf4; full: none
   Setting<std::string> gradientAccumulationType = "f32";
@@ -95,13 +97,12 @@ struct Plan : LearningRatePlan {
   Setting<bool> consecutiveHysteresis = false;
   Setting<bool> checkFinite = false; ///< programs end at the first op that makes a NaN or an infinity
 
-  // What is saved, and where things are kept: none, cpu or nvme
-  /// none, layer, selective, auto (within activationBudgets), or planned: what rules say.
-  Setting<std::string> recompute = "none";
+  // What is saved, and where things are kept
+  Setting<Choice<RecomputeMode>> recompute = RecomputeMode::None;
   std::vector<int64_t> activationBudgets;     ///< for auto: bytes saved a rank, by stage
   Setting<bool> partitionActivations = false; ///< saved layer boundaries in parts over tp
-  Setting<std::string> offloadActivations = "none", offloadGradients = "none";
-  Setting<std::string> offloadOptimizer = "none", offloadParam = "none";
+  Setting<Choice<OffloadPlace>> offloadActivations = OffloadPlace::None, offloadGradients = OffloadPlace::None;
+  Setting<Choice<OffloadPlace>> offloadOptimizer = OffloadPlace::None, offloadParam = OffloadPlace::None;
   Setting<std::string> nvmePath = "";                 ///< folder on the disk, where anything goes there
   Setting<double> offloadRatio = 1.0;                 ///< part of the elements whose optimizer states are moved out
   Setting<int64_t> maxInHost = 0;                     ///< elements of parameters for a disk that stay on the host
@@ -129,8 +130,8 @@ struct Plan : LearningRatePlan {
   Setting<std::vector<std::string>> noDecay = std::vector<std::string>();
 
   // What programs run on
-  Setting<std::string> target = "cpu"; ///< cpu or cuda
-  Setting<bool> poison = false;        ///< whether programs can overwrite what the plan calls dead
+  Setting<Choice<TargetKind>> target = TargetKind::Cpu;
+  Setting<bool> poison = false; ///< whether programs can overwrite what the plan calls dead
 
   PlanRules rules;
 

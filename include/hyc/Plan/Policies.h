@@ -33,7 +33,7 @@ mlir::FailureOr<SettingValue> readPolicy(mlir::ModuleOp module, const SettingRow
 template <auto Member> auto policyOf(mlir::ModuleOp module) {
   using T = std::decay_t<decltype((std::declval<Plan &>().*Member).get())>;
   mlir::FailureOr<SettingValue> value = readPolicy(module, rowOf(memberOfPlan<Member>));
-  return failed(value) ? mlir::FailureOr<T>(mlir::failure()) : mlir::FailureOr<T>(std::get<T>(*value));
+  return failed(value) ? mlir::FailureOr<T>(mlir::failure()) : mlir::FailureOr<T>(std::get<Plain<T>>(*value));
 }
 
 } // namespace hyc

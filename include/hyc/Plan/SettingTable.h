@@ -15,13 +15,15 @@
 
 namespace hyc {
 
-/// The value of a setting, whatever its type.
+/// The value of a setting, whatever its type; of a choice its word.
 using SettingValue = std::variant<bool, int64_t, double, std::string, std::array<double, 2>, std::vector<int64_t>,
                                   std::vector<std::string>>;
 /// A setting of some plan, whatever its type.
-using SettingRef = std::variant<Setting<bool> *, Setting<int64_t> *, Setting<double> *, Setting<std::string> *,
-                                Setting<std::array<double, 2>> *, Setting<std::vector<int64_t>> *,
-                                Setting<std::vector<std::string>> *>;
+using SettingRef =
+    std::variant<Setting<bool> *, Setting<int64_t> *, Setting<double> *, Setting<std::string> *,
+                 Setting<std::array<double, 2>> *, Setting<std::vector<int64_t>> *, Setting<std::vector<std::string>> *,
+                 Setting<Choice<OffloadPlace>> *, Setting<Choice<RecomputeMode>> *, Setting<Choice<Precision>> *,
+                 Setting<Choice<PipelineSchedule>> *, Setting<Choice<TargetKind>> *>;
 
 /// As --help and docs/options.md group flags.
 enum class SettingCategory { Model, Mesh, Batch, Precision, Memory, Optimizer, Files, Output };

@@ -6,7 +6,6 @@
 #include "hyc/Plan/SettingTable.h"
 #include "llvm/ADT/ArrayRef.h"
 
-#include <string>
 #include <tuple>
 
 namespace hyc {
@@ -14,9 +13,11 @@ namespace hyc {
 struct Layout {
   int64_t tp = 1, pp = 1, dp = 1, virtualStages = 1, microBatch = 1, gradAccum = 1, zero = 0, prefetch = 0;
   bool sequenceParallel = false;
-  std::string recompute = "none", schedule = "1f1b";
-  std::string offloadActivations = "none", offloadOptimizer = "none", offloadParam = "none";
-  std::string offloadGradients = "none"; ///< only beside the optimizer
+  Choice<RecomputeMode> recompute = RecomputeMode::None;
+  Choice<PipelineSchedule> schedule = PipelineSchedule::OneForwardOneBackward;
+  Choice<OffloadPlace> offloadActivations = OffloadPlace::None, offloadOptimizer = OffloadPlace::None,
+                       offloadParam = OffloadPlace::None;
+  Choice<OffloadPlace> offloadGradients = OffloadPlace::None; ///< only beside the optimizer
   /// Of a layout that moves no more of these states (optimizer first, then gradients, then parameters) off the device
   /// than what does not fit there: the bytes of the device; 0: all that is said above.
   double room = 0;

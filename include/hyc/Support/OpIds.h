@@ -1,8 +1,8 @@
-// Ids of ops (`id = "h.0.attn.matmul"`): made of a module path and an op's mnemonic, unique within a module.
+// Making ids of ops (dialects/Hyc/OpId.h): of a module path and an op's mnemonic, unique within a module.
 #ifndef HYC_SUPPORT_OPIDS_H
 #define HYC_SUPPORT_OPIDS_H
 
-#include "mlir/IR/Operation.h"
+#include "dialects/Hyc/OpId.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <string>
@@ -27,9 +27,6 @@ private:
 
 /// The module path in the id of `op`: the id without the op's mnemonic and number. Empty if it has no id.
 llvm::StringRef getIdPath(mlir::Operation *op);
-
-/// Gives `to`, which takes the place of `from`, its id.
-void copyId(mlir::Operation *from, mlir::Operation *to);
 
 } // namespace hyc
 

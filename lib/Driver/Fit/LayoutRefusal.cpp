@@ -25,7 +25,7 @@ Error hyc::checkSearch(const CompileOptions &options, const MachineRates &machin
     return usageError("--ranks is " + Twine(ranks) + ", but machine \"" + machine.name + "\" has " + Twine(most) +
                       (machine.kinds.empty() ? " (its last tier); give fewer, or a file with a larger tier"
                                              : " (its kinds together); give fewer, or a file with kinds of more"));
-  if (*options.recompute == "auto")
+  if (*options.recompute == RecomputeMode::Auto)
     return usageError(options.recompute.getSource() +
                       " is auto, which the search for a layout of --ranks does not try; give --tp and --pp, or "
                       "another --recompute");

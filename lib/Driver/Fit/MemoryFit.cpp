@@ -64,11 +64,11 @@ static std::string proposeWriting(const JobAccount &job, const CompileOptions &o
 /// Flags of the command that a layout leaves nothing to do, beside which it would be refused, as " (without
 /// --nvme-path)".
 static std::string describeWithdrawn(const CompileOptions &options, const Layout &layout) {
-  bool usesDisk = layout.offloadOptimizer == "nvme" || layout.offloadParam == "nvme";
+  bool usesDisk = layout.offloadOptimizer == OffloadPlace::Nvme || layout.offloadParam == OffloadPlace::Nvme;
   std::vector<StringRef> flags;
-  if (*options.partitionActivations && layout.recompute != "layer")
+  if (*options.partitionActivations && layout.recompute != RecomputeMode::Layer)
     flags.push_back("--partition-activations");
-  if (!options.activationMemory->empty() && layout.recompute != "auto")
+  if (!options.activationMemory->empty() && layout.recompute != RecomputeMode::Auto)
     flags.push_back("--activation-memory");
   if (!options.nvmePath->empty() && options.nvmePath.getOrigin() == Origin::Flag && !usesDisk)
     flags.push_back("--nvme-path");

@@ -37,7 +37,7 @@ std::string ProgramFolder::report() const {
          std::to_string(plan.pp) + " × dp " + std::to_string(plan.dp) + plan.describeFurtherAxes() +
          "\nglobal batch: micro-batch × grad-accum × dp = " + samples + " samples" +
          (model.sequence == 0 ? "" : " of " + std::to_string(model.sequence) + " tokens") + "\nschedule " +
-         *plan.schedule +
+         plan.schedule->str() +
          (plan.virtualStages == 1 ? "" : " interleaved, " + std::to_string(plan.virtualStages) + " virtual stages") +
          ", stages balanced by " + *plan.partitionMethod + "\n\n" + model.exchangeReport + "\n" +
          reportMemory(model.account) + (model.time ? reportTime(*model.time) : "");
@@ -78,21 +78,20 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   ManifestFacts facts;
   facts.name = model.name;
   facts.planHash = planHash();
-  facts.schedule = *model.plan.schedule;
+  facts.schedule = model.plan.schedule->str();
   facts.entry = *options.entry;
   if (model.adapters)
     facts.adapter = describeAdapter(*model.adapters);
   facts.data = dataOf(rank);
   for (auto program : rank.getOps<rank::ProgramOp>()) {
-    auto dim = program->getAttrOfType<StringAttr>(rank::kDim);
-    if (!dim)
+    if (!program.getDim())
       continue;
-    facts.dim = dim.str();
+    facts.dim = program.getDim()->str();
     facts.sizes.clear();
     for (auto entry : program.getOps<rank::EntryOp>())
       if (entry.trains())
         facts.sizes.push_back(static_cast<int64_t>(entry.getSize()));
-    facts.sizes.push_back(program->getAttrOfType<IntegerAttr>(rank::kSize).getInt());
+    facts.sizes.push_back(static_cast<int64_t>(*program.getSize()));
     llvm::sort(facts.sizes);
   }
   if (emitOf(options) == EmitKind::Exe)
@@ -105,7 +104,7 @@ std::string ProgramFolder::manifest(ModuleOp rank, std::vector<hycrt::ModelFile>
   facts.gradAccum = *options.gradAccum;
   facts.sequence = std::max<int64_t>(1, model.sequence);
   // Of GPUs' programs the host's threads read data and weights: as many as the host has that runs them.
-  facts.threads = *options.target == "cuda" ? *options.threads : plannedThreads(options);
+  facts.threads = *options.target == TargetKind::Cuda ? *options.threads : plannedThreads(options);
   facts.nvmePath = *options.nvmePath;
   facts.learningRate = options;
   if (!options.evaluates())

@@ -97,10 +97,10 @@ Error hyc::checkVirtualStages(const CompileOptions &options) {
   if (pp == 1)
     return makeError(codeFor(options.virtualStages),
                      name + ", which needs a pipeline, but " + saidBy<&Plan::pp>(options) + " is 1; give --pp");
-  if (*options.schedule != "1f1b")
+  if (*options.schedule != PipelineSchedule::OneForwardOneBackward)
     return makeError(codeFor(options.virtualStages), name + ", which interleaves 1f1b, but " +
                                                          saidBy<&Plan::schedule>(options) + " is \"" +
-                                                         *options.schedule + "\"");
+                                                         options.schedule->str() + "\"");
   if (microBatches % pp == 0)
     return Error::success();
   int64_t below = microBatches / pp * pp, above = below + pp;
@@ -114,7 +114,7 @@ Error hyc::checkVirtualStages(const CompileOptions &options) {
 
 /// Modes that need a limit, and a limit that needs a mode.
 static Error checkRecomputation(const CompileOptions &options) {
-  bool isAuto = *options.recompute == "auto", isLimited = !options.activationMemory->empty();
+  bool isAuto = *options.recompute == RecomputeMode::Auto, isLimited = !options.activationMemory->empty();
   // A plan says by itself which activations are saved.
   if (isAuto && !isLimited && options.recompute.getOrigin() != Origin::Plan)
     return makeError(codeFor(options.recompute),
@@ -122,16 +122,16 @@ static Error checkRecomputation(const CompileOptions &options) {
                          " is auto, which needs a limit; give --activation-memory, as in 2GiB");
   if (isLimited && !isAuto)
     return usageError("--activation-memory is given, but " + saidBy<&Plan::recompute>(options) + " is " +
-                      *options.recompute + "; only --recompute auto chooses by a limit");
-  if (isAuto && *options.offloadActivations != "none")
+                      options.recompute->str() + "; only --recompute auto chooses by a limit");
+  if (isAuto && *options.offloadActivations != OffloadPlace::None)
     return makeError(codeFor(options.offloadActivations),
-                     saidBy<&Plan::offloadActivations>(options) + " is " + *options.offloadActivations + ", but " +
-                         saidBy<&Plan::recompute>(options) +
+                     saidBy<&Plan::offloadActivations>(options) + " is " + options.offloadActivations->str() +
+                         ", but " + saidBy<&Plan::recompute>(options) +
                          " is auto, which chooses what the device saves; give one of the two");
-  if (*options.partitionActivations && *options.recompute != "layer")
+  if (*options.partitionActivations && *options.recompute != RecomputeMode::Layer)
     return makeError(codeFor(options.partitionActivations),
                      saidBy<&Plan::partitionActivations>(options) + " is given, but " +
-                         saidBy<&Plan::recompute>(options) + " is " + *options.recompute +
+                         saidBy<&Plan::recompute>(options) + " is " + options.recompute->str() +
                          "; only --recompute layer keeps layer boundaries alone");
   return Error::success();
 }
@@ -141,29 +141,30 @@ static Error checkNvmePath(const CompileOptions &options) {
   std::string optimizer = saidBy<&Plan::offloadOptimizer>(options), param = saidBy<&Plan::offloadParam>(options);
   bool hasPath = !options.nvmePath->empty();
   for (auto [name, setting] : {std::pair{&optimizer, &options.offloadOptimizer}, {&param, &options.offloadParam}})
-    if (**setting == "nvme" && !hasPath)
+    if (**setting == OffloadPlace::Nvme && !hasPath)
       return makeError(codeFor(*setting), *name + " is \"nvme\", which needs --nvme-path, a folder on that disk");
-  if (!hasPath || options.nvmePath.getOrigin() != Origin::Flag || *options.offloadOptimizer == "nvme" ||
-      *options.offloadParam == "nvme" || !options.planFile->empty())
+  if (!hasPath || options.nvmePath.getOrigin() != Origin::Flag || *options.offloadOptimizer == OffloadPlace::Nvme ||
+      *options.offloadParam == OffloadPlace::Nvme || !options.planFile->empty())
     return Error::success();
   return usageError("--nvme-path is \"" + *options.nvmePath + "\", but " + optimizer + " is \"" +
-                    *options.offloadOptimizer + "\" and " + param + " is \"" + *options.offloadParam +
+                    options.offloadOptimizer->str() + "\" and " + param + " is \"" + options.offloadParam->str() +
                     "\": nothing is kept on a disk");
 }
 
 /// They would come back for an update on the device.
 static Error checkOffloadedGradients(const CompileOptions &options) {
-  if (*options.offloadGradients == "none" || *options.offloadOptimizer != "none" || !options.planFile->empty())
+  if (*options.offloadGradients == OffloadPlace::None || *options.offloadOptimizer != OffloadPlace::None ||
+      !options.planFile->empty())
     return Error::success();
   return makeError(codeFor(options.offloadGradients),
-                   saidBy<&Plan::offloadGradients>(options) + " is " + *options.offloadGradients + ", but " +
+                   saidBy<&Plan::offloadGradients>(options) + " is " + options.offloadGradients->str() + ", but " +
                        saidBy<&Plan::offloadOptimizer>(options) +
                        " is none, so that the update runs on the device; give --offload-optimizer cpu or nvme as well");
 }
 
 /// Under fp16 an overflow is no error: the step is skipped and the loss scale lowered.
 static Error checkFiniteType(const CompileOptions &options) {
-  if (!*options.checkFinite || *options.precision != "fp16")
+  if (!*options.checkFinite || *options.precision != Precision::FP16)
     return Error::success();
   return usageError("--check-finite is given, but " + saidBy<&Plan::precision>(options) +
                     " is fp16, whose loss scaling meets overflow by skipping the step; compute in bf16 or f32 to find "
@@ -172,7 +173,7 @@ static Error checkFiniteType(const CompileOptions &options) {
 
 llvm::Expected<std::vector<int64_t>> hyc::gpuArchitectures(const CompileOptions &options) {
   std::vector<int64_t> result;
-  if (*options.target == "cpu")
+  if (*options.target == TargetKind::Cpu)
     return result;
   for (const std::string &text : *options.architectures) {
     StringRef digits = text;
@@ -259,7 +260,7 @@ static Error refuseBeside(const SettingRow &row, const CompileOptions &options, 
   bool isConfigs = originOf(row.in(options)) == Origin::Config;
   return makeError(isConfigs ? ExitCode::Data : ExitCode::Usage, nameOf(row, options) + " does nothing while " +
                                                                      saidBy<&Plan::precision>(options) + " is \"" +
-                                                                     *options.precision + "\"; " + wayOut);
+                                                                     options.precision->str() + "\"; " + wayOut);
 }
 
 /// Sums into flat shards, and those of each micro-batch, are exchanged as they are.
@@ -278,7 +279,7 @@ static Error checkCommunicationType(const CompileOptions &options) {
 
 /// Loss scaling is fp16's. DeepSpeed's fp16 section may say anything while it is off; a flag may not.
 static Error checkScalesInF16(const CompileOptions &options) {
-  if (*options.precision == "fp16")
+  if (*options.precision == Precision::FP16)
     return Error::success();
   for (const SettingRow &row : getSettings()) {
     bool isOfF16 = row.configKeys.starts_with("fp16.") && row.ofPlan != memberOfPlan<&Plan::precision>;
@@ -289,7 +290,7 @@ static Error checkScalesInF16(const CompileOptions &options) {
 }
 
 static Error checkPrecision(const CompileOptions &options) {
-  if (*options.precision == "f32" && *options.gradientAccumulationType != "f32" &&
+  if (*options.precision == Precision::F32 && *options.gradientAccumulationType != "f32" &&
       options.gradientAccumulationType.isGiven())
     return refuseBeside(rowOf(memberOfPlan<&Plan::gradientAccumulationType>), options,
                         "compute in bf16 or fp16, or leave it out");
@@ -318,18 +319,18 @@ void hyc::resolveFollowers(CompileOptions &options) {
   if (options.prefetchBucket.isGiven() && *options.prefetchBucket > 0)
     options.prefetch.offer(kMostUses, Origin::Derived, options.prefetchBucket.getSource());
   // Device and host are one memory on the CPU target, where nothing is gained.
-  if (*options.target == "cuda") {
+  if (*options.target == TargetKind::Cuda) {
     options.offloadPrefetch.offer(kCudaOffloadPrefetch, Origin::Derived, "--target cuda");
     options.offloadWindow.offer(kCudaOffloadWindow, Origin::Derived, "--target cuda");
   }
   // DeepSpeed keeps gradients where the optimizer is.
-  if (*options.offloadOptimizer != "none" && options.offloadOptimizer.getOrigin() == Origin::Config)
-    options.offloadGradients.offer("cpu", Origin::Derived, options.offloadOptimizer.getSource());
+  if (*options.offloadOptimizer != OffloadPlace::None && options.offloadOptimizer.getOrigin() == Origin::Config)
+    options.offloadGradients.offer(OffloadPlace::Cpu, Origin::Derived, options.offloadOptimizer.getSource());
   // DeepSpeed moves nothing but checkpoints.
-  if (*options.offloadActivations == "cpu" && options.offloadActivations.getOrigin() == Origin::Config)
-    options.recompute.offer("layer", Origin::Derived, options.offloadActivations.getSource());
+  if (*options.offloadActivations == OffloadPlace::Cpu && options.offloadActivations.getOrigin() == Origin::Config)
+    options.recompute.offer(RecomputeMode::Layer, Origin::Derived, options.offloadActivations.getSource());
   if (*options.partitionActivations && options.partitionActivations.getOrigin() == Origin::Config)
-    options.recompute.offer("layer", Origin::Derived, options.partitionActivations.getSource());
+    options.recompute.offer(RecomputeMode::Layer, Origin::Derived, options.partitionActivations.getSource());
 }
 
 bool hyc::startsFromCheckpoint(const CompileOptions &options) {

@@ -140,21 +140,21 @@ static void writeFacts(json::OStream &json, const CompiledModel &model) {
                              " × dp " + std::to_string(*plan.dp));
     if (model.sequence > 0)
       fact("tokens of a sample", std::to_string(model.sequence));
-    fact("schedule",
-         *plan.schedule + (plan.virtualStages == 1 ? std::string()
-                                                   : ", " + std::to_string(*plan.virtualStages) + " virtual stages"));
+    fact("schedule", plan.schedule->str() + (plan.virtualStages == 1
+                                                 ? std::string()
+                                                 : ", " + std::to_string(*plan.virtualStages) + " virtual stages"));
     fact("ZeRO stage", std::to_string(*plan.zero));
-    fact("precision", *plan.precision);
-    fact("recomputation", *plan.recompute);
+    fact("precision", plan.precision->str());
+    fact("recomputation", plan.recompute->str());
     std::string offload;
-    auto moves = [&](const std::string &what, StringRef place) {
-      if (place != "none")
+    auto moves = [&](const std::string &what, const Choice<OffloadPlace> &place) {
+      if (place != OffloadPlace::None)
         offload += (offload.empty() ? "" : ", ") + what + " to " + place.str();
     };
     moves("optimizer", *plan.offloadOptimizer);
     moves("parameters", *plan.offloadParam);
     moves("gradients", *plan.offloadGradients);
-    moves("activations", plan.rules.offloadsActivations() ? "cpu" : "none");
+    moves("activations", plan.rules.offloadsActivations() ? OffloadPlace::Cpu : OffloadPlace::None);
     fact("offload", offload.empty() ? "none" : offload);
   });
 }

@@ -136,8 +136,7 @@ static bool addresses(rank::FuncOp func, rank::RecordOp record) {
   int64_t begin = record.getOffset().value_or(0), end = begin + record.getBufferType().getFootprint();
   WalkResult found = func.getBody().walk([&](rank::AtOp place) {
     int64_t offset = place.getOffset();
-    auto name = place->getAttrOfType<StringAttr>("id");
-    bool isIts = name && name.getValue() == record.getSymName() && place.getArena() == record.getArena() &&
+    bool isIts = getIdAttr(place) == record.getSymNameAttr() && place.getArena() == record.getArena() &&
                  place.getPerSlot() != record.getSingle() && begin <= offset && offset < end;
     return isIts ? WalkResult::interrupt() : WalkResult::advance();
   });

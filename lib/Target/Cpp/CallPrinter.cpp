@@ -3,8 +3,6 @@
 #include "CallText.h"
 #include "FunctionEmitter.h"
 
-#include "dialects/Rank/IndexChecks.h"
-
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -224,15 +222,15 @@ void CallPrinter::comment(const KernelCall &call) {
 
 void CallPrinter::printIndexCheck(const KernelCall &call) {
   rank::CallOp op = call.getOp();
-  auto bound = op->getAttrOfType<IntegerAttr>(rank::kIndexBound);
+  std::optional<uint64_t> bound = op.getIndexBound();
   if (!bound)
     return;
-  Value indices = call.find(op->getAttrOfType<StringAttr>(rank::kIndexOperand).getValue());
-  auto id = op->getAttrOfType<StringAttr>("id");
+  Value indices = call.find(*op.getIndexOperand());
+  StringAttr id = getIdAttr(op);
   std::string name;
   llvm::raw_string_ostream(name).write_escaped(id ? id.getValue() : op.getKernel());
   SmallVector<std::string> arguments{"ctx", "\"" + name + "\"", out.pointer(indices), out.count({indices}),
-                                     std::to_string(bound.getInt())};
+                                     std::to_string(*bound)};
   if (auto uncounted = op->getAttrOfType<IntegerAttr>("ignore_index"))
     arguments.push_back(std::to_string(uncounted.getInt()));
   out.include("hycrt/indices.h");

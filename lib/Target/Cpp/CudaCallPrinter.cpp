@@ -23,10 +23,7 @@ class CudaCallPrinter : public CallPrinter {
 public:
   using CallPrinter::CallPrinter;
 
-  size_t printRun(ArrayRef<Operation *> calls) override {
-    size_t updates = printUpdates(calls);
-    return updates ? updates : printSumsOfSquares(calls);
-  }
+  size_t printRun(ArrayRef<Operation *> calls) override;
 
   void callLine(StringRef function, ArrayRef<std::string> arguments) override {
     SmallVector<std::string> onStream{"stream"};
@@ -65,18 +62,17 @@ private:
   LogicalResult printConstant(rank::CallOp op);
   LogicalResult printPoison(rank::CallOp op);
 
-  /// Updates that follow one another and differ in their tensors alone, with the rounding of what one has updated.
-  size_t printUpdates(ArrayRef<Operation *> calls);
-  /// Those that go into one sum.
-  size_t printSumsOfSquares(ArrayRef<Operation *> calls);
-  std::string adamWCall(rank::CallOp op) {
-    return expand(KernelCall(op), "#desc, {lr, step, scale, beta1, predicate}");
+  /// A text for many calls, with what stands for their table.
+  std::string expandAround(const KernelCall &call, StringRef text, StringRef table) {
+    auto [before, behind] = text.split("#table");
+    return expand(call, before) + table.str() + expand(call, behind);
   }
-  /// Of the row of a table: "      // h.0.attn.weight: (4, 64)\n".
-  static std::string rowComment(rank::CallOp op, Value tensor) {
-    auto id = op->getAttrOfType<StringAttr>("id");
-    return id ? "      // " + oneLine(id.getValue()) + ": " + shapeText(typeOf(tensor)) + "\n" : "";
+  /// What calls with one table have in common.
+  std::string sharedText(const KernelCall &call) {
+    auto [before, behind] = StringRef(call.getKernel().cudaTable.text).split("#mode");
+    return expandAround(call, (before + behind).str(), "");
   }
+  Value roundedCopy(const KernelCall &call, rank::CallOp next, Type known);
 };
 
 LogicalResult CudaCallPrinter::printStatement(const KernelCall &call) {
@@ -148,69 +144,64 @@ LogicalResult CudaCallPrinter::printPoison(rank::CallOp op) {
 // Many tensors at once
 //===----------------------------------------------------------------------===//
 
-/// Call `i`, if it is one of these kernels; null where it is not, or there is none.
-static rank::CallOp callAt(ArrayRef<Operation *> calls, size_t i, ArrayRef<StringRef> kernels) {
-  auto call = i < calls.size() ? dyn_cast<rank::CallOp>(calls[i]) : rank::CallOp();
-  return call && llvm::is_contained(kernels, call.getKernel()) ? call : rank::CallOp();
+/// Call `i`; null where that is none of a kernel, or not there.
+static rank::CallOp callAt(ArrayRef<Operation *> calls, size_t i) {
+  return i < calls.size() ? dyn_cast<rank::CallOp>(calls[i]) : rank::CallOp();
 }
 
-size_t CudaCallPrinter::printSumsOfSquares(ArrayRef<Operation *> calls) {
-  auto sumAt = [&](size_t i) { return callAt(calls, i, {"sum_of_squares"}); };
-  rank::CallOp first = sumAt(0);
-  if (!first)
-    return 0;
-  out.include(KernelCall(first).getKernel().cuda.header);
-  std::string sum = out.pointer(first.getOuts()[0]), rows;
-  Type element = typeOf(first.getIns()[0]).getElementType();
-  size_t tensors = 0;
-  for (rank::CallOp op = first; op; op = sumAt(tensors)) {
-    Value in = op.getIns()[0];
-    bool isSameSum = out.pointer(op.getOuts()[0]) == sum && typeOf(in).getElementType() == element;
-    if (tensors > 0 && (!isSameSum || op.getMode() != rank::WriteMode::add))
-      break;
-    rows += rowComment(op, in) + "      {" + out.pointer(in) + ", " + out.count({in}) + "},\n";
-    ++tensors;
-  }
-  out.line("{");
-  out.table(("cuda::SquaredTensor<" + elementType(element) + ">").str(), "tensors", rows);
-  out.callLine("  cuda::sumOfSquares", {"stream", "tensors", str(tensors), sum, out.mode(first.getMode())});
-  out.line("}");
-  return tensors;
+/// Of the row of a table: "      // h.0.attn.weight: (4, 64)\n".
+static std::string rowComment(rank::CallOp op, Value tensor) {
+  StringAttr id = getIdAttr(op);
+  return id ? "      // " + oneLine(id.getValue()) + ": " + shapeText(typeOf(tensor)) + "\n" : "";
 }
 
-size_t CudaCallPrinter::printUpdates(ArrayRef<Operation *> calls) {
-  auto updateAt = [&](size_t i) { return callAt(calls, i, {"adamw", "adam"}); };
-  rank::CallOp first = updateAt(0);
-  if (!first)
+/// Where `next` rounds to what `call` has updated, if it does no more than that, and to the type that is known so far.
+Value CudaCallPrinter::roundedCopy(const KernelCall &call, rank::CallOp next, Type known) {
+  const kernels::TableFunction &function = call.getKernel().cudaTable;
+  if (!function.rounded || !next || next.getKernel() != "round")
+    return {};
+  Value from = next.getIns()[0], to = next.getOuts()[0];
+  Type type = typeOf(to).getElementType();
+  bool isAllOfIt = out.pointer(from) == out.pointer(call.find(function.rounded)) &&
+                   out.count({to, from}) == expand(call, function.roundedCount);
+  return isAllOfIt && isHalfWidth(type) && (!known || known == type) ? to : Value();
+}
+
+size_t CudaCallPrinter::printRun(ArrayRef<Operation *> calls) {
+  rank::CallOp first = callAt(calls, 0);
+  if (!first || !KernelCall(first).getKernel().cudaTable.text)
     return 0;
-  out.include(KernelCall(first).getKernel().cuda.header);
-  std::string common = adamWCall(first), rows;
-  Type gradient = typeOf(first.getIns()[0]).getElementType(), rounded;
+  const KernelCall whole(first);
+  const kernels::TableFunction &function = whole.getKernel().cudaTable;
+  out.include(whole.getKernel().cuda.header);
+  const bool hasMode = StringRef(function.text).contains("#mode");
+  auto elementOf = [&](const KernelCall &call) { return typeOf(call.find(function.element)).getElementType(); };
+  std::string shared = sharedText(whole), rows;
+  Type element = elementOf(whole), rounded;
   size_t i = 0, tensors = 0;
-  for (rank::CallOp op = first; op; op = updateAt(i), ++tensors) {
-    if (adamWCall(op) != common || typeOf(op.getIns()[0]).getElementType() != gradient)
+  for (rank::CallOp op = first; op && op.getKernel() == first.getKernel(); op = callAt(calls, i), ++tensors) {
+    const KernelCall call(op);
+    if (sharedText(call) != shared || elementOf(call) != element ||
+        (tensors > 0 && hasMode && op.getMode() != rank::WriteMode::add))
       break;
-    auto outs = op.getOuts();
-    std::string elements = out.count({outs[0], outs[1], outs[2], op.getIns()[0]}), copy = "nullptr";
-    rank::CallOp next = callAt(calls, i + 1, {"round"});
-    if (next && out.pointer(next.getIns()[0]) == out.pointer(outs[0]) &&
-        out.count({next.getOuts()[0], next.getIns()[0]}) == elements) {
-      Type type = typeOf(next.getOuts()[0]).getElementType();
-      if (isHalfWidth(type) && (!rounded || rounded == type)) {
-        rounded = type;
-        copy = out.pointer(next.getOuts()[0]);
-      }
+    std::string row = expand(call, function.row);
+    Value copy = roundedCopy(call, callAt(calls, ++i), rounded);
+    if (copy) {
+      rounded = typeOf(copy).getElementType();
+      ++i;
     }
-    i += copy == "nullptr" ? 1 : 2;
-    rows += rowComment(op, outs[0]) + "      {" + elements + ", " + out.pointer(outs[0]) + ", " +
-            out.pointer(op.getIns()[0]) + ", " + out.pointer(outs[1]) + ", " + out.pointer(outs[2]) + ", " + copy +
-            "},\n";
+    if (function.rounded)
+      row += ", " + (copy ? out.pointer(copy) : "nullptr");
+    rows += rowComment(op, call.find(function.shown)) + "      {" + row + "},\n";
   }
+  std::string arguments = elementType(element).str();
+  if (function.rounded)
+    arguments += ", " + elementType(rounded ? rounded : element).str();
   out.line("{");
-  out.table("cuda::AdamWTensor<" + elementType(gradient).str() + ", " +
-                elementType(rounded ? rounded : gradient).str() + ">",
-            "tensors", rows);
-  out.callLine("  cuda::adamw", {"stream", common, "tensors", str(tensors)});
+  out.table(("cuda::" + Twine(function.rowType) + "<" + arguments + ">").str(), "tensors", rows);
+  std::string text = expandAround(whole, function.text, "tensors, " + str(tensors));
+  auto [name, list] = StringRef(text).split('(');
+  callLine(("  " + name).str(), list.drop_back().str());
   out.line("}");
   return i;
 }

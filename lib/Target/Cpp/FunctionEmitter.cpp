@@ -66,8 +66,7 @@ SmallVector<FunctionEmitter::Piece> FunctionEmitter::cut() const {
 }
 
 void FunctionEmitter::emitStruct(raw_ostream &os) {
-  auto names = func->getAttrOfType<ArrayAttr>("argument_names");
-  auto arenas = func->getAttrOfType<ArrayAttr>("argument_arenas");
+  ArrayAttr names = func.getArgumentNamesAttr(), arenas = func.getArgumentArenasAttr();
   os << "// What differs between the layers that run " << camelCase(func.getSymName())
      << ": offsets in bytes, collectives.\n";
   os << "struct " << structName << " {\n";
@@ -173,11 +172,10 @@ FunctionEmitter::Offset FunctionEmitter::offsetOf(Value buffer) const {
             std::to_string(place.getOffset()) + (place.getStep() == 0 ? "" : " + " + turned(place)),
             place.getPerSlot()};
   unsigned index = cast<BlockArgument>(buffer).getArgNumber();
-  auto argument = [&](StringRef list) {
-    return cast<StringAttr>(const_cast<rank::FuncOp &>(func)->getAttrOfType<ArrayAttr>(list)[index]).getValue();
-  };
-  StringRef arena = argument("argument_arenas");
-  return {arena.split(' ').first.str(), "at." + identifier(argument("argument_names")), arena.ends_with(" per_slot")};
+  rank::FuncOp shared = func;
+  StringRef arena = cast<StringAttr>(shared.getArgumentArenasAttr()[index]).getValue();
+  StringRef name = cast<StringAttr>(shared.getArgumentNamesAttr()[index]).getValue();
+  return {arena.split(' ').first.str(), "at." + identifier(name), arena.ends_with(" per_slot")};
 }
 
 std::string FunctionEmitter::bytes(Value buffer) {
@@ -221,7 +219,7 @@ std::string FunctionEmitter::row(Value row) {
   if (auto op = row.getDefiningOp<rank::RowOp>())
     return constantName(("row." + op.getEntry()).str());
   unsigned index = cast<BlockArgument>(row).getArgNumber();
-  return "at." + identifier(cast<StringAttr>(func->getAttrOfType<ArrayAttr>("argument_names")[index]).getValue());
+  return "at." + identifier(cast<StringAttr>(func.getArgumentNamesAttr()[index]).getValue());
 }
 
 std::string FunctionEmitter::mode(rank::WriteMode mode) {
@@ -242,7 +240,7 @@ std::string FunctionEmitter::mode(rank::WriteMode mode) {
 //===----------------------------------------------------------------------===//
 
 void FunctionEmitter::comment(Operation *op, StringRef text) {
-  auto id = op->getAttrOfType<StringAttr>("id");
+  StringAttr id = getIdAttr(op);
   if (!id && text.empty())
     return;
   body << "  // " << (id ? oneLine(id.getValue()) : "") << (id && !text.empty() ? ": " : "") << text << "\n";
@@ -316,7 +314,7 @@ void FunctionEmitter::emitInvokes(ArrayRef<Operation *> invokes) {
   }
   body << "  static constexpr " << type << " k" << type << "[] = {\n";
   for (Operation *op : invokes) {
-    if (auto id = op->getAttrOfType<StringAttr>("id"))
+    if (StringAttr id = getIdAttr(op))
       body << "      // " << oneLine(id.getValue()) << "\n";
     std::string current = "      {";
     auto arguments = cast<rank::InvokeOp>(op).getArguments();

@@ -322,9 +322,9 @@ std::string TableEmitter::streams(rank::InputOp input) {
 
 /// What an input's row says of a label that no loss counts, and of how long samples are.
 static std::string labelsAndLength(rank::InputOp input) {
-  auto label = input->getAttrOfType<IntegerAttr>("uncounted");
+  IntegerAttr label = input.getUncountedAttr();
   auto program = input->getParentOfType<rank::ProgramOp>();
-  bool isOneDim = program->hasAttr(rank::kDim) && input.getBufferType().getShape().size() == 2 &&
+  bool isOneDim = program.getDim() && input.getBufferType().getShape().size() == 2 &&
                   llvm::any_of(program.getOps<rank::EntryOp>(), [&](rank::EntryOp entry) {
                     auto at = llvm::find(entry.getInputs(), input.getSymNameAttr());
                     return entry.trains() && at != entry.getInputs().end() &&
@@ -459,7 +459,7 @@ std::string TableEmitter::dispatcher(dist::InstructionKind kind, StringRef entry
 SmallVector<std::string> TableEmitter::inputsOf(rank::EntryOp entry) {
   SmallVector<std::string> indices;
   for (auto [index, input] : llvm::enumerate(program.getOps<rank::InputOp>()))
-    if (entry ? llvm::is_contained(entry.getInputs(), input.getSymNameAttr()) : !input->hasAttr(rank::kOfEntry))
+    if (entry ? llvm::is_contained(entry.getInputs(), input.getSymNameAttr()) : !input.getOfEntry())
       indices.push_back(std::to_string(index));
   return indices;
 }
@@ -487,9 +487,9 @@ std::string TableEmitter::emitEntry(StringRef name, ArrayAttr instructions, rank
   field("backward", trains ? dispatcher(dist::InstructionKind::backward, prefix) : "nullptr");
   field("reduce", runnerName(rank::functionName(dist::InstructionKind::reduce, 0, updatesApart ? prefix : "")));
   field("apply", updatesApart ? "nullptr" : "runApply");
-  if (auto dim = program->getAttrOfType<StringAttr>(rank::kDim); dim && trains) {
-    field("dim", quoted(dim));
-    field("size", std::to_string(entry ? entry.getSize() : program->getAttrOfType<IntegerAttr>(rank::kSize).getInt()));
+  if (program.getDim() && trains) {
+    field("dim", quoted(*program.getDim()));
+    field("size", std::to_string(entry ? entry.getSize() : *program.getSize()));
   }
   if (entry && trains && !inputs.empty())
     field("samples", tableName("kSamplesOf", entry));

@@ -120,7 +120,7 @@ void numberIds(FuncOp function) {
       generated.push_back({&op, ownerOf(&op).str()});
   }
   for (auto &[op, path] : generated)
-    op->removeAttr("id");
+    eraseId(op);
   OpIds ids(function->getParentOfType<ModuleOp>());
   for (auto &[op, path] : generated)
     ids.assign(op, path);

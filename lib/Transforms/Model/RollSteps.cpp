@@ -343,9 +343,8 @@ public:
       if (!isLeaf(&op))
         ops.push_back(&op);
     std::map<Likeness, int64_t> numbers;
-    StringAttr id = StringAttr::get(function.getContext(), "id");
     for (Operation *op : ops)
-      keys.push_back(isRepeatable(op) ? numbers.try_emplace(likenessOf(op, id), numbers.size()).first->second
+      keys.push_back(isRepeatable(op) ? numbers.try_emplace(likenessOf(op), numbers.size()).first->second
                                       : -1 - static_cast<int64_t>(keys.size()));
   }
 
@@ -357,7 +356,7 @@ private:
     return isMemoryEffectFree(op) && op->getNumRegions() == 0 && !drawsRandomNumbers(op);
   }
   /// As far as it is in the op itself; slices may be of other parts.
-  static Likeness likenessOf(Operation *op, StringAttr id);
+  static Likeness likenessOf(Operation *op);
   std::vector<size_t> findPeriods() const;
   std::unique_ptr<RepeatedSteps> tryAt(size_t begin, size_t period, size_t length);
 
@@ -366,8 +365,8 @@ private:
 };
 } // namespace
 
-Likeness StepFinder::likenessOf(Operation *op, StringAttr id) {
-  Likeness all(op, id);
+Likeness StepFinder::likenessOf(Operation *op) {
+  Likeness all(op);
   all.addTypes(op->getOperandTypes());
   all.addTypes(op->getResultTypes());
   if (auto slice = dyn_cast<SliceOp>(op))

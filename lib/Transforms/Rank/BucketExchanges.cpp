@@ -117,7 +117,7 @@ void BucketExchanges::join(const Bucket &joined, SymbolTable &symbols) {
   kept.getDestinationsMutable().assign(destinations);
   kept.setCount(joined.count);
   row.setCause(cause);
-  kept->setAttr("id", StringAttr::get(kept.getContext(), cause));
+  setId(kept, cause);
 }
 
 } // namespace

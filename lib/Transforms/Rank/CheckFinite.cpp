@@ -39,8 +39,8 @@ bool mayMakeInfinity(Operation *call) {
 
 /// What messages call it.
 StringRef labelOf(Operation *call) {
-  if (auto id = call->getAttrOfType<StringAttr>("id"); id && !id.getValue().empty())
-    return id.getValue();
+  if (StringRef id = getId(call); !id.empty())
+    return id;
   if (auto launch = dyn_cast<rank::LaunchOp>(call))
     return launch.getKernel();
   if (auto library = dyn_cast<rank::CallOp>(call))
@@ -91,7 +91,7 @@ private:
       int64_t size = dist::flatShardSize(type.getNumElements(), mesh.getSize(*start.getFlat()));
       auto slice = cast<rank::AtOp>(builder.clone(*place));
       slice.getResult().setType(type.shard(*start.getFlat(), size));
-      StringAttr id = isBucket ? place->getAttrOfType<StringAttr>("id") : StringAttr();
+      StringAttr id = isBucket ? getIdAttr(place) : StringAttr();
       add(builder, start, slice.getResult(), {}, id ? id.getValue() : labelOf(start));
     }
   }
@@ -117,7 +117,7 @@ private:
   void checkState(OpBuilder &builder, rank::StartOp start, rank::StateOp state) {
     auto place = rank::AtOp::create(builder, start.getLoc(), state.getBufferType(), state.getArena(),
                                     static_cast<int64_t>(*state.getOffset()), /*per_slot=*/false);
-    place->setAttr("id", state.getSymNameAttr());
+    setId(place, state.getSymNameAttr());
     add(builder, start, place.getResult(), place.getResult(), state.getSymName());
   }
 
@@ -134,8 +134,8 @@ private:
     rank::SiteOp::create(tables, call->getLoc(), name, call->getParentOfType<rank::FuncOp>().getSymName(), label);
     Value row = rank::RowOp::create(builder, call->getLoc(), FlatSymbolRefAttr::get(builder.getStringAttr(name)));
     auto check = rank::CheckOp::create(builder, call->getLoc(), row, outs, ins, mayMakeInfinity(call));
-    if (call->hasAttr("id"))
-      check->setAttr("id", builder.getStringAttr(label));
+    if (getIdAttr(call))
+      setId(check, label);
   }
 
   rank::ProgramOp program;

@@ -72,7 +72,7 @@ void join(MutableArrayRef<Reduction> run) {
   kept.start.setCount(count);
   std::string cause = (run.front().row.getCause() + " to " + run.back().row.getCause()).str();
   kept.row.setCause(cause);
-  kept.start->setAttr("id", builder.getStringAttr(cause));
+  setId(kept.start, cause);
   for (Reduction &reduction : run) {
     if (reduction.start == kept.start)
       continue;

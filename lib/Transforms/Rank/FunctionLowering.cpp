@@ -2,7 +2,6 @@
 #include "FunctionLowering.h"
 
 #include "dialects/Hyc/PhaseNames.h"
-#include "dialects/Rank/IndexChecks.h"
 #include "hyc/Analysis/Workspaces.h"
 
 #include "mlir/IR/Matchers.h"
@@ -88,7 +87,7 @@ Value FunctionLowering::allocate(rank::BufferType type, StringRef arena, Locatio
 Value FunctionLowering::allocateAs(rank::BufferType type, StringRef arena, Location loc, StringRef id) {
   auto alloc = rank::AllocOp::create(builder, loc, type, tables.arenaRef(arena));
   if (!id.empty())
-    alloc->setAttr("id", builder.getStringAttr(id));
+    setId(alloc, id);
   return alloc;
 }
 
@@ -117,7 +116,7 @@ void FunctionLowering::copy(Value destination, Value from, StringRef id) {
   StringRef kernel = isShard(destination) || isShard(from) ? "accumulate" : "strided_copy";
   auto op = rank::CallOp::create(builder, from.getLoc(), kernel, ValueRange(destination), ValueRange(from));
   if (!id.empty())
-    op->setAttr("id", builder.getStringAttr(id));
+    setId(op, id);
 }
 
 bool FunctionLowering::needsShared(Value tensor) {
@@ -306,8 +305,7 @@ rank::CallOp FunctionLowering::call(Operation *op, StringRef kernel, ValueRange 
   auto result = rank::CallOp::create(builder, op->getLoc(), kernel, outs, ins, mode);
   for (NamedAttribute attribute : attributes)
     result->setAttr(attribute.getName(), attribute.getValue());
-  if (StringRef id = getId(op); !id.empty())
-    result->setAttr("id", builder.getStringAttr(id));
+  copyId(op, result);
   return result;
 }
 
@@ -372,8 +370,8 @@ void FunctionLowering::boundIndices(rank::CallOp call, Value indices, StringRef 
   if (bound == INT64_MAX ||
       areBounded(source, indices, bound, uncounted ? std::optional(uncounted.getInt()) : std::nullopt))
     return;
-  call->setAttr(rank::kIndexBound, builder.getI64IntegerAttr(bound));
-  call->setAttr(rank::kIndexOperand, builder.getStringAttr(operand));
+  call.setIndexBound(bound);
+  call.setIndexOperand(operand);
 }
 
 LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
@@ -393,7 +391,7 @@ LogicalResult FunctionLowering::lowerArgument(BlockArgument argument) {
         tables.addInput(input.getValue(), from ? from.getValue() : nameOf(InputSource::token),
                         source.getArgAttrOfType<ArrayAttr>(index, kStreams), indices.bound, type, loc);
     if (indices.uncounted) // also of tokens, which a file of samples may bring as well
-      placed->setAttr("uncounted", builder.getI64IntegerAttr(*indices.uncounted));
+      placed.setUncounted(*indices.uncounted);
     return address(placed);
   }
   if (StringAttr scalar = attribute(kScalar))

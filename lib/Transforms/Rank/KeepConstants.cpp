@@ -167,7 +167,7 @@ bool Keeper::isSteady(Operation *call) const {
 
 /// Equal calls have equal numbers: of one kernel, with the same attributes, over the same types and equal values.
 int64_t Keeper::numberOf(Operation *call) {
-  Likeness all(call, builder.getStringAttr("id"));
+  Likeness all(call);
   all.addProperties(call);
   all.addTypes(call->getOperandTypes());
   SmallVector<Source> ins;
@@ -215,8 +215,8 @@ void Keeper::findGoing() {
 
 /// The model's name of what the call makes, or one that nothing else has.
 std::string Keeper::uniqueName(Operation *call) {
-  auto id = call->getAttrOfType<StringAttr>("id");
-  std::string base = id && !id.getValue().empty() ? id.str() : callName(call), name = base;
+  StringRef id = getId(call);
+  std::string base = id.empty() ? callName(call) : id.str(), name = base;
   for (unsigned i = 1; symbols.lookup(name); ++i)
     name = base + "." + std::to_string(i);
   return name;

@@ -28,7 +28,7 @@ rank::StartOp FunctionLowering::start(dist::ExchangeOpInterface op, Value buffer
                                        destination ? ValueRange(destination) : ValueRange(), name, combine, count, flat,
                                        /*distance=*/IntegerAttr());
   if (!cause.empty())
-    startOp->setAttr("id", builder.getStringAttr(cause));
+    setId(startOp, cause);
   tickets[op->getResult(0)] = startOp.getTicket();
   return startOp;
 }

@@ -82,7 +82,7 @@ LogicalResult FunctionLowering::lowerFlatAllGather(dist::AllGatherStartOp op) {
     // A parameter for one use: beside the states, so that the arena tells what parameters take in all.
     whole = allocate(wholeType, rank::kParameters, op.getLoc(), getId(op));
     if (auto read = op.getOperand().getDefiningOp<ReadOp>())
-      whole.getDefiningOp()->setAttr("id", builder.getStringAttr(read.getSource()));
+      setId(whole.getDefiningOp(), read.getSource());
   }
   if (!shareWhereItLies(shard))
     shard = inCommunication(shard, op);

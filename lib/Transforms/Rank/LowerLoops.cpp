@@ -132,8 +132,7 @@ LogicalResult ScanLowering::lowerFirst() {
 
 LogicalResult ScanLowering::lowerOthers() {
   auto repeat = rank::RepeatOp::create(builder, scan.getLoc(), steps - 1);
-  if (StringRef id = getId(scan); !id.empty())
-    repeat->setAttr("id", builder.getStringAttr(id));
+  copyId(scan, repeat);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(&repeat.getBody().emplaceBlock());
   for (auto [index, argument] : llvm::enumerate(scan.getCarriedArguments()))

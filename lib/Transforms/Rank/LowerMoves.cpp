@@ -39,7 +39,7 @@ template <> LogicalResult FunctionLowering::lower(dist::EvictStartOp op) {
 Value FunctionLowering::startMove(Operation *op, StringRef kind, StringRef state, Value destination, Value source) {
   auto move =
       rank::MoveOp::create(builder, op->getLoc(), rank::TicketType::get(op->getContext()), kind, destination, source);
-  move->setAttr("id", builder.getStringAttr(state));
+  setId(move, state);
   return move.getTicket();
 }
 

@@ -177,7 +177,7 @@ LogicalResult FunctionLowering::lowerProduct(Operation *op, StringRef spec, Valu
                                    layoutB.transposed, groups.batchSize, layoutA.batchStride, layoutB.batchStride,
                                    layoutC->batchStride, viaTemporary ? rank::WriteMode::overwrite : to.mode);
   if (!id.empty())
-    gemm->setAttr("id", builder.getStringAttr(id));
+    setId(gemm, id);
   if (viaTemporary)
     storeOrdered(op, c, order, resultLetters, to);
   buffers[result] = to.buffer;

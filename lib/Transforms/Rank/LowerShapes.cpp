@@ -247,8 +247,7 @@ template <> LogicalResult FunctionLowering::lower(rank::ClusterOp op) {
                                                      elements, body, op.getLoc());
   auto launch = rank::LaunchOp::create(builder, op.getLoc(), kernel.getSymName(), buffersOut, inputs,
                                        mode.value_or(rank::WriteMode::overwrite));
-  if (StringRef id = getId(op); !id.empty())
-    launch->setAttr("id", builder.getStringAttr(id));
+  copyId(op, launch);
   return success();
 }
 

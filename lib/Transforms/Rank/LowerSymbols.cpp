@@ -69,9 +69,8 @@ template <> LogicalResult FunctionLowering::lower(AccumulateOp op) {
     return failure();
   rank::WriteMode mode = modeOfAccumulation(op.getTarget());
   auto add = call(op, op.getMax() ? "accumulate_max" : "accumulate", target, denseBufferOf(op.getValue()), {}, mode);
-  if (Operation *producer = op.getValue().getDefiningOp(); producer && !add->hasAttr("id"))
-    if (StringRef id = getId(producer); !id.empty())
-      add->setAttr("id", builder.getStringAttr(id));
+  if (Operation *producer = op.getValue().getDefiningOp(); producer && !getIdAttr(add))
+    copyId(producer, add);
   return success();
 }
 
@@ -86,7 +85,7 @@ template <> LogicalResult FunctionLowering::lower(SumOfSquaresOp op) {
     Value state = shardOrAddressOf(op, name.getValue());
     if (!state)
       return failure();
-    call(op, "sum_of_squares", sum, state, {}, mode)->setAttr("id", builder.getStringAttr(name.getValue()));
+    setId(call(op, "sum_of_squares", sum, state, {}, mode), name.getAttr());
     mode = rank::WriteMode::add;
   }
   if (op.getStates().empty())
@@ -158,7 +157,7 @@ LogicalResult FunctionLowering::lowerUpdate(UpdateOpInterface op) {
   SmallVector<NamedAttribute> numbers = op.getNumbers();
   if (op.getCycledMomentum())
     numbers.push_back(named("cycles", builder.getUnitAttr()));
-  call(op, op.getKernel(), outs, ins, numbers)->setAttr("id", builder.getStringAttr(op.getParamAttr().getValue()));
+  setId(call(op, op.getKernel(), outs, ins, numbers), op.getParamAttr().getAttr());
   return success();
 }
 
@@ -174,7 +173,7 @@ template <> LogicalResult FunctionLowering::lower(RefreshOp op) {
   Value copy = shardOrAddressOf(op, op.getCopy()), param = shardOrAddressOf(op, op.getParam());
   if (!copy || !param)
     return failure();
-  call(op, "round", copy, param)->setAttr("id", builder.getStringAttr(op.getCopy()));
+  setId(call(op, "round", copy, param), op.getCopy());
   return success();
 }
 

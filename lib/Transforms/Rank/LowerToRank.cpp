@@ -199,9 +199,8 @@ void LowerToRank::noteSize(rank::ProgramOp program) {
   std::optional<ModelSize> size = sizeOf(getOperation());
   if (!size || sizesInside(getOperation()).empty())
     return;
-  Builder builder(&getContext());
-  program->setAttr(rank::kDim, builder.getStringAttr(size->dim));
-  program->setAttr(rank::kSize, builder.getI64IntegerAttr(size->size));
+  program.setDim(size->dim);
+  program.setSize(size->size);
 }
 
 /// A program without contents.
@@ -210,7 +209,7 @@ static rank::ProgramOp createProgram(OpBuilder &builder, Location loc, dist::Sch
   auto program = rank::ProgramOp::create(builder, loc, ("stage" + Twine(schedule.getStage())).str(),
                                          schedule.getStage(), schedule.getSlots(), mesh.getVirtualStages(),
                                          /*threads=*/later, /*fixed_bytes=*/later, /*snapshot_bytes=*/later,
-                                         /*checkpoint_writer_bytes=*/later);
+                                         /*checkpoint_writer_bytes=*/later, /*dim=*/StringAttr(), /*size=*/later);
   program.getBody().emplaceBlock();
   return program;
 }

@@ -1,9 +1,10 @@
-// Gives every buffer a fixed offset in its arena. When temporaries and records are alive is read off the schedule.
+// Gives every buffer a fixed offset in its arena, by when it is alive (BufferLives.h).
+#include "BufferLives.h"
+#include "PlacementAccount.h"
+
 #include "dialects/Dist/AttributeText.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/Moves.h"
-#include "hyc/Analysis/KernelCall.h"
-#include "hyc/Analysis/MemoryAccount.h"
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"
@@ -20,79 +21,6 @@ using namespace hyc;
 
 namespace {
 
-/// First and last position of the ops of a function that use a buffer.
-struct Span {
-  int64_t first = INT64_MAX, last = -1;
-  bool empty() const { return last < 0; }
-  void add(int64_t position) {
-    first = std::min(first, position);
-    last = std::max(last, position);
-  }
-};
-
-/// Places of a function's ops in the order in which they run; those that are repeated count once, and come before the
-/// op that repeats them.
-class Positions {
-public:
-  void read(rank::FuncOp func, SmallVectorImpl<Operation *> &ops) {
-    func.getBody().walk([&](Operation *op) {
-      positions.try_emplace(op, static_cast<int64_t>(ops.size()));
-      ops.push_back(op);
-    });
-  }
-  int64_t of(Operation *op) const { return positions.lookup(op); }
-
-  /// How long a buffer is in use that lies in `block` or is placed from there: through views, from the start of a
-  /// collective or a move to its wait, and through all turns where it outlives one.
-  void addUses(Value buffer, Block *block, Span &span) const {
-    for (Operation *user : buffer.getUsers()) {
-      if (isa<rank::ViewOp, rank::TurnOp>(user)) {
-        addUses(user->getResult(0), block, span);
-        continue;
-      }
-      addUse(user, block, span);
-      for (Value result : user->getResults())
-        if (isa<rank::TicketType>(result.getType()))
-          for (Operation *wait : result.getUsers())
-            addUse(wait, block, span);
-    }
-  }
-
-private:
-  void addUse(Operation *user, Block *block, Span &span) const {
-    Operation *whole = block->findAncestorOpInBlock(*user);
-    span.add(of(whole));
-    if (auto repeat = dyn_cast<rank::RepeatOp>(whole); repeat && !repeat.getBlock().empty())
-      span.add(of(&repeat.getBlock().front()));
-  }
-
-  DenseMap<Operation *, int64_t> positions;
-};
-
-/// Everything that happens to one record: where functions use it, and in which transfers it takes part.
-struct RecordUses {
-  rank::RecordOp record;
-  SmallVector<Span> inFunction; // by position in ProgramOp::getFunctionNames; of @prepare, which has none, the last
-  SmallVector<rank::TransferOp, 1> transfers;
-
-  bool isReceived() {
-    return llvm::any_of(transfers, [](rank::TransferOp transfer) { return !transfer.getSend(); });
-  }
-  bool isSentBackward() {
-    return llvm::any_of(transfers,
-                        [](rank::TransferOp transfer) { return transfer.getSend() && transfer.getBackward(); });
-  }
-  bool takesPartIn(dist::TransferAttr step, StringAttr entry) {
-    return llvm::any_of(transfers, [&](rank::TransferOp transfer) { return transfer.isMovedBy(step, entry); });
-  }
-};
-
-struct Temporary {
-  rank::AllocOp alloc; // until it is placed
-  StringAttr arena;
-  ArenaItem item;
-};
-
 /// Where a symbol lies.
 struct SymbolPlace {
   FlatSymbolRefAttr arena;
@@ -103,26 +31,18 @@ struct SymbolPlace {
 class ProgramPlacer {
 public:
   ProgramPlacer(rank::ProgramOp program, dist::ScheduleOp schedule)
-      : program(program), schedule(schedule), symbols(program) {}
+      : program(program), symbols(program), lives(program, schedule), account(accountExecution(program, lives)),
+        tensors(program, account.functions) {}
   /// See the pass's options.
   void place(int64_t threads, bool poison);
   /// What was placed, where and for how long. Complete after place().
   StageAccount takeAccount() { return std::move(account); }
 
 private:
-  void readFunctions();
-  void simulate();
-  void simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry);
-  void simulatePrepare();
-  void runFunction(int64_t index, int64_t slot);
-  void shareSlots();
-  void useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end, bool isProducer);
   int64_t placePersistent(rank::ArenaOp arena, int64_t &exactBytes);
   void placeArena(rank::ArenaOp arena);
-  void accountSymbols(rank::ArenaOp arena, ArenaAccount &result);
-  std::string describeType(rank::BufferType type);
-  AccountedTensor accountTemporary(rank::AllocOp alloc, const ArenaItem &item);
-  AccountedTensor accountRecord(const RecordUses &uses, const ArenaItem &item);
+  void placeRecord(rank::RecordOp record, rank::ArenaOp arena, const ArenaItem &item);
+  void placeTemporary(rank::AllocOp alloc, rank::ArenaOp arena, const ArenaItem &item);
   void placeWorkspace(int64_t threads);
   void poisonAfter(int64_t function, int64_t position, Value buffer);
   void poisonRecords();
@@ -132,187 +52,14 @@ private:
   FlatSymbolRefAttr name(Operation *symbol) { return FlatSymbolRefAttr::get(SymbolTable::getSymbolName(symbol)); }
 
   rank::ProgramOp program;
-  dist::ScheduleOp schedule;
   SymbolTable symbols;
-  SmallVector<rank::FuncOp> functions;
-  SmallVector<bool> isForward; // of functions
-  SmallVector<FunctionExecution> executions;
-  SmallVector<SmallVector<Operation *>> ops; // of functions, by position; those that place nothing stay
-  SmallVector<Temporary> temporaries;
-  llvm::MapVector<StringAttr, std::pair<RecordUses, ArenaItem>> records;
-  llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
-  llvm::StringMap<int64_t> recordBytes;           // of arenas
-  SmallVector<rank::StateOp> states;              ///< in the order in which they lie
-  llvm::DenseMap<Type, std::string> elementTypes; ///< as text: few are of many tensors, and printing is long
-  int64_t now = 0;                                ///< while the schedule is executed: positions so far
-  bool poisons = false;
+  BufferLives lives; // ops that are placed are gone, others stay
   StageAccount account;
+  TensorAccounts tensors;
+  llvm::DenseMap<StringAttr, SymbolPlace> places; // of symbols
+  SmallVector<rank::StateOp> states;              // in the order in which they lie
+  bool poisons = false;
 };
-
-/// "gemm h.0.mlp.c_fc", "layer_norm h.0.ln_1"; nothing for what only names an address.
-std::string describeCall(Operation &op) {
-  std::string text = callName(&op);
-  if (text.empty())
-    return text;
-  if (auto id = op.getAttrOfType<StringAttr>("id"))
-    text += " " + id.str();
-  return text;
-}
-
-/// "forward micro-batch 2 slot 0", of a further entry "evaluate: forward micro-batch 2 slot 0".
-std::string describeInstruction(dist::InstructionAttr instruction, rank::EntryOp entry) {
-  dist::InstructionKind kind = instruction.getKind();
-  std::string text = (entry ? entry.getSymName() + ": " : "").str() + dist::stringifyInstructionKind(kind).str();
-  if (instruction.getVirtualStage() != 0)
-    text += " virtual stage " + std::to_string(instruction.getVirtualStage());
-  if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
-    text += " micro-batch " + std::to_string(instruction.getMicroBatch()) + " slot " +
-            std::to_string(instruction.getSlot());
-  return text;
-}
-
-AccountedInstruction accountInstruction(dist::InstructionAttr instruction, rank::EntryOp entry) {
-  AccountedInstruction accounted{describeInstruction(instruction, entry)};
-  dist::InstructionKind kind = instruction.getKind();
-  accounted.entry = entry ? entry.getSymName().str() : "";
-  accounted.kind = dist::stringifyInstructionKind(kind).str();
-  if (!instruction.getTransfers().empty())
-    accounted.microBatch = instruction.getTransfers().front().getMicroBatch();
-  else if (kind == dist::InstructionKind::forward || kind == dist::InstructionKind::backward)
-    accounted.microBatch = instruction.getMicroBatch();
-  return accounted;
-}
-
-AccountedFunction describeFunction(rank::FuncOp func) {
-  AccountedFunction result{func.getSymName().str(), {}};
-  func.getBody().walk([&](Operation *op) { result.ops.push_back(describeCall(*op)); });
-  return result;
-}
-
-void ProgramPlacer::readFunctions() {
-  SmallVector<std::string> names = program.getFunctionNames();
-  if (program.getPrepare())
-    names.push_back(rank::kPrepare.str());
-  for (auto record : program.getOps<rank::RecordOp>()) {
-    auto &[uses, item] = records[record.getSymNameAttr()];
-    uses.record = record;
-    uses.inFunction.resize(names.size());
-    item.bytes = record.getBufferType().getFootprint();
-  }
-  for (auto transfer : program.getOps<rank::TransferOp>())
-    records[transfer.getRecordAttr().getAttr()].first.transfers.push_back(transfer);
-  for (auto [index, name] : llvm::enumerate(names)) {
-    auto func = symbols.lookup<rank::FuncOp>(name);
-    functions.push_back(func);
-    isForward.push_back(program.isForward(index));
-    account.functions.push_back(describeFunction(func));
-    Positions positions;
-    positions.read(func, ops.emplace_back());
-    for (Operation *op : ops.back()) {
-      if (auto alloc = dyn_cast<rank::AllocOp>(op)) {
-        Span span;
-        positions.addUses(alloc.getResult(), op->getBlock(), span);
-        ArenaItem item;
-        item.bytes = alloc.getResult().getType().getFootprint();
-        if (alloc->hasAttr(rank::kWholeBlocks)) {
-          item.bytes = rank::wholeBlocks(item.bytes);
-          item.alignment = rank::kBlockBytes;
-        }
-        item.function = index;
-        item.first = span.empty() ? positions.of(op) : span.first;
-        item.last = span.empty() ? positions.of(op) : span.last;
-        temporaries.push_back({alloc, alloc.getArenaAttr().getAttr(), item});
-      } else if (auto address = dyn_cast<rank::AddressOp>(op)) {
-        if (auto record = records.find(address.getSymbolAttr().getAttr()); record != records.end())
-          positions.addUses(address.getResult(), op->getBlock(), record->second.first.inFunction[index]);
-      }
-    }
-  }
-}
-
-void ProgramPlacer::useRecord(RecordUses &uses, ArenaItem &item, int64_t slot, int64_t begin, int64_t end,
-                              bool isProducer) {
-  auto open = llvm::find_if(llvm::reverse(item.lives), [&](const RecordLife &life) { return life.slot == slot; });
-  if (isProducer || open == item.lives.rend())
-    item.lives.push_back({slot, begin, end});
-  else
-    open->end = std::max(open->end, end);
-}
-
-void ProgramPlacer::runFunction(int64_t index, int64_t slot) {
-  executions.push_back({index, slot, now});
-  for (auto &[name, entry] : records) {
-    auto &[uses, item] = entry;
-    const Span &span = uses.inFunction[index];
-    // A record belongs to one chunk: forward makes it where it uses it at all.
-    bool inForward = false;
-    for (auto [other, use] : llvm::enumerate(uses.inFunction))
-      inForward |= isForward[other] && !use.empty();
-    if (!span.empty())
-      useRecord(uses, item, slot, now + span.first, now + span.last,
-                !uses.isReceived() && (isForward[index] || !inForward));
-  }
-  now += static_cast<int64_t>(ops[index].size()) + 1;
-}
-
-/// Executes one entry after the other, each once, noting when functions run and when records are alive: an entry needs
-/// nothing of what another one has made.
-void ProgramPlacer::simulate() {
-  simulate(schedule.getInstructions(), std::nullopt, {});
-  for (auto [index, entry] : llvm::enumerate(program.getOps<rank::EntryOp>()))
-    simulate(entry.getInstructions(), static_cast<int64_t>(index), entry);
-  if (program.getPrepare())
-    simulatePrepare();
-  shareSlots();
-}
-
-/// Last, though it runs first: what it makes for itself is dead when any entry begins, and what an entry makes is not
-/// there yet, so that nothing follows from when it is.
-void ProgramPlacer::simulatePrepare() {
-  auto last = static_cast<int64_t>(functions.size()) - 1;
-  AccountedInstruction accounted{rank::kPrepare.str()};
-  accounted.kind = rank::kPrepare.str();
-  accounted.begin = now;
-  runFunction(last, /*slot=*/0);
-  accounted.function = last;
-  accounted.end = now;
-  account.instructions.push_back(std::move(accounted));
-}
-
-void ProgramPlacer::simulate(ArrayAttr instructions, std::optional<int64_t> index, rank::EntryOp entry) {
-  StringAttr entryName = entry ? entry.getSymNameAttr() : StringAttr();
-  for (auto instruction : instructions.getAsRange<dist::InstructionAttr>()) {
-    AccountedInstruction accounted = accountInstruction(instruction, entry);
-    accounted.begin = now;
-    if (int64_t position = program.getPosition(instruction, index); position >= 0) {
-      runFunction(position, program.isOfMicroBatch(position) ? instruction.getSlot() : 0);
-      accounted.function = executions.back().function;
-      accounted.slot = executions.back().slot;
-    } else if (instruction.getKind() == dist::InstructionKind::exchange) {
-      for (dist::TransferAttr transfer : instruction.getTransfers())
-        for (auto &[name, known] : records) {
-          auto &[uses, item] = known;
-          if (uses.takesPartIn(transfer, entryName))
-            useRecord(uses, item, transfer.getSlot(), now, now, !transfer.getIsSend());
-        }
-      ++now;
-    }
-    accounted.end = now;
-    account.instructions.push_back(std::move(accounted));
-  }
-}
-
-/// One copy of a record serves all slots where no two are alive at once.
-void ProgramPlacer::shareSlots() {
-  for (auto &[name, entry] : records) {
-    auto &[uses, item] = entry;
-    SmallVector<RecordLife> lives(item.lives);
-    llvm::sort(lives, [](const RecordLife &a, const RecordLife &b) { return a.begin < b.begin; });
-    item.single = true;
-    for (size_t i = 1; i < lives.size(); ++i)
-      item.single &= lives[i - 1].end < lives[i].begin;
-  }
-}
 
 /// A stable order in which gradients that are reduced over one group in one way are adjacent: what lies between two of
 /// them is then padding, which an exchange of both may carry along.
@@ -369,103 +116,37 @@ int64_t ProgramPlacer::placePersistent(rank::ArenaOp arenaOp, int64_t &exactByte
   return end;
 }
 
-/// "4x128xf32"
-std::string ProgramPlacer::describeType(rank::BufferType type) {
-  std::string &element = elementTypes[type.getElementType()];
-  if (element.empty())
-    llvm::raw_string_ostream(element) << type.getElementType();
-  std::string text;
-  for (int64_t size : type.getShape())
-    text += std::to_string(size) + 'x';
-  return text + element;
-}
-
-/// States, inputs, scalars and constants: they are there for the whole run.
-void ProgramPlacer::accountSymbols(rank::ArenaOp arena, ArenaAccount &result) {
-  auto add = [&](TensorKind kind, auto ops) {
-    for (auto op : ops) {
-      if (op.getArena() != arena.getSymName())
-        continue;
-      AccountedTensor tensor{kind, op.getSymName().str(), describeType(op.getBufferType()), "", {}};
-      tensor.item.bytes = op.getBufferType().getBytes();
-      if (arena->hasAttr(rank::kFile))
-        tensor.item.bytes = rank::wholeBlocks(tensor.item.bytes);
-      tensor.item.offset = op.getOffset().value_or(0);
-      result.tensors.push_back(std::move(tensor));
-    }
-  };
-  add(TensorKind::State, program.getOps<rank::StateOp>());
-  add(TensorKind::Input, program.getOps<rank::InputOp>());
-  add(TensorKind::Scalar, program.getOps<rank::ScalarOp>());
-  add(TensorKind::Constant, program.getOps<rank::ConstantOp>());
-}
-
-AccountedTensor ProgramPlacer::accountTemporary(rank::AllocOp alloc, const ArenaItem &item) {
-  AccountedTensor tensor{TensorKind::Temporary, "", describeType(alloc.getResult().getType()), "", item};
-  const AccountedFunction &function = account.functions[item.function];
-  if (static_cast<size_t>(item.first) < function.ops.size())
-    tensor.source = function.ops[item.first];
-  auto id = alloc->getAttrOfType<StringAttr>("id");
-  tensor.name = id ? id.str() : tensor.source;
-  return tensor;
-}
-
-AccountedTensor ProgramPlacer::accountRecord(const RecordUses &uses, const ArenaItem &item) {
-  rank::RecordOp record = uses.record;
-  AccountedTensor tensor{TensorKind::Record, record.getSymName().str(), describeType(record.getBufferType()), "", item};
-  for (auto [function, span] : llvm::zip(account.functions, uses.inFunction))
-    if (tensor.source.empty() && !span.empty() && static_cast<size_t>(span.first) < function.ops.size())
-      tensor.source = function.ops[span.first];
-  return tensor;
-}
-
 void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   int64_t exactBytes = 0, reserved = placePersistent(arena, exactBytes);
   SmallVector<ArenaItem> items;
   SmallVector<rank::AllocOp> allocs;
   SmallVector<rank::RecordOp> recordOps;
-  for (auto &[name, entry] : records)
+  for (auto &[name, entry] : lives.records)
     if (entry.first.record.getArena() == arena.getSymName()) {
       items.push_back(entry.second);
       recordOps.push_back(entry.first.record);
     }
-  for (Temporary &temporary : temporaries)
+  for (Temporary &temporary : lives.temporaries)
     if (temporary.arena == arena.getSymNameAttr()) {
       items.push_back(temporary.item);
       allocs.push_back(temporary.alloc);
     }
-  ArenaExtent extent = placeItems(items, executions, program.getSlots(), reserved);
+  ArenaExtent extent = placeItems(items, lives.executions, program.getSlots(), reserved);
 
   ArenaAccount accounted;
   accounted.name = arena.getSymName().str();
   accounted.shared = arena.getShared();
   accounted.tensors.reserve(items.size() + states.size());
-  accountSymbols(arena, accounted);
+  tensors.addSymbols(arena, accounted);
   for (auto [record, item] : llvm::zip(recordOps, items))
-    accounted.tensors.push_back(accountRecord(records[record.getSymNameAttr()].first, item));
+    accounted.tensors.push_back(tensors.ofRecord(lives.records[record.getSymNameAttr()].first, item));
   for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size())))
-    accounted.tensors.push_back(accountTemporary(alloc, item));
+    accounted.tensors.push_back(tensors.ofTemporary(alloc, item));
 
-  Builder builder(program.getContext());
-  for (auto [record, item] : llvm::zip(recordOps, items)) {
-    record.setOffsetAttr(builder.getI64IntegerAttr(item.offset));
-    record.setSingle(!item.perSlot);
-    places[record.getSymNameAttr()] = {name(arena), item.offset, item.perSlot};
-  }
-  for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size()))) {
-    OpBuilder at(alloc);
-    // Reduce and apply have no slot: they count as slot 0, whose base is 0.
-    bool perSlot = item.perSlot && program.isOfMicroBatch(item.function);
-    auto place =
-        rank::AtOp::create(at, alloc.getLoc(), alloc.getResult().getType(), arena.getSymName(), item.offset, perSlot);
-    if (Attribute id = alloc->getAttr("id"))
-      place->setAttr("id", id);
-    bool isUsed = !alloc->use_empty();
-    alloc.replaceAllUsesWith(place.getResult());
-    alloc.erase();
-    if (isUsed && poisons)
-      poisonAfter(item.function, item.last, place.getResult());
-  }
+  for (auto [record, item] : llvm::zip(recordOps, items))
+    placeRecord(record, arena, item);
+  for (auto [alloc, item] : llvm::zip_equal(allocs, ArrayRef(items).drop_front(recordOps.size())))
+    placeTemporary(alloc, arena, item);
   arena.setBytes(extent.bytes);
   arena.setLowerBound(extent.lowerBound - reserved + exactBytes);
   arena.setRecordBytes(extent.recordBytes);
@@ -476,11 +157,31 @@ void ProgramPlacer::placeArena(rank::ArenaOp arena) {
   account.arenas.push_back(std::move(accounted));
 }
 
+void ProgramPlacer::placeRecord(rank::RecordOp record, rank::ArenaOp arena, const ArenaItem &item) {
+  record.setOffset(item.offset);
+  record.setSingle(!item.perSlot);
+  places[record.getSymNameAttr()] = {name(arena), item.offset, item.perSlot};
+}
+
+void ProgramPlacer::placeTemporary(rank::AllocOp alloc, rank::ArenaOp arena, const ArenaItem &item) {
+  OpBuilder builder(alloc);
+  // Reduce and apply have no slot: they count as slot 0, whose base is 0.
+  bool perSlot = item.perSlot && program.isOfMicroBatch(item.function);
+  auto place = rank::AtOp::create(builder, alloc.getLoc(), alloc.getResult().getType(), arena.getSymName(), item.offset,
+                                  perSlot);
+  copyId(alloc, place);
+  bool isUsed = !alloc->use_empty();
+  alloc.replaceAllUsesWith(place.getResult());
+  alloc.erase();
+  if (isUsed && poisons)
+    poisonAfter(item.function, item.last, place.getResult());
+}
+
 /// One range for all calls that want scratch memory: no two of them run at once.
 void ProgramPlacer::placeWorkspace(int64_t threads) {
   ArenaAccount accounted;
   accounted.name = rank::kWorkspace.str();
-  for (auto [index, calls] : llvm::enumerate(ops))
+  for (auto [index, calls] : llvm::enumerate(lives.ops))
     for (auto [position, op] : llvm::enumerate(calls)) {
       int64_t bytes = workspaceBytes(op, threads);
       if (bytes == 0)
@@ -511,7 +212,7 @@ void ProgramPlacer::placeWorkspace(int64_t threads) {
 
 /// Within a function the last op of a life is never one that only names an address.
 void ProgramPlacer::poisonAfter(int64_t function, int64_t position, Value buffer) {
-  Operation *last = ops[function][position];
+  Operation *last = lives.ops[function][position];
   OpBuilder builder(last->getContext());
   builder.setInsertionPointAfter(last);
   rank::CallOp::create(builder, last->getLoc(), "poison", ValueRange(buffer), ValueRange(), rank::WriteMode::overwrite);
@@ -519,16 +220,16 @@ void ProgramPlacer::poisonAfter(int64_t function, int64_t position, Value buffer
 
 /// Of records that backward is the last to use; others are sent on from there, or serve another stage's step.
 void ProgramPlacer::poisonRecords() {
-  for (auto &[name, entry] : records) {
+  for (auto &[name, entry] : lives.records) {
     auto &[uses, item] = entry;
     size_t backward = 0; // by position in ProgramOp::getFunctionNames
-    while (backward < functions.size() && (!program.isBackward(backward) || uses.inFunction[backward].empty()))
+    while (backward < lives.functions.size() && (!program.isBackward(backward) || uses.inFunction[backward].empty()))
       ++backward;
     auto isUsed = [](const Span &span) { return !span.empty(); };
-    if (backward >= functions.size() || uses.isSentBackward() ||
+    if (backward >= lives.functions.size() || uses.isSentBackward() ||
         llvm::any_of(ArrayRef(uses.inFunction).drop_front(backward + 1), isUsed))
       continue;
-    Operation *last = ops[backward][uses.inFunction[backward].last];
+    Operation *last = lives.ops[backward][uses.inFunction[backward].last];
     OpBuilder builder(last->getContext());
     builder.setInsertionPoint(last);
     auto place = rank::AddressOp::create(builder, last->getLoc(), uses.record.getBufferType(),
@@ -542,7 +243,7 @@ void ProgramPlacer::placeSymbol(rank::AddressOp address) {
   OpBuilder builder(address);
   auto place = rank::AtOp::create(builder, address.getLoc(), address.getResult().getType(), known.arena.getValue(),
                                   known.offset, known.perSlot);
-  place->setAttr("id", address.getSymbolAttr().getAttr());
+  setId(place, address.getSymbolAttr().getAttr());
   address.replaceAllUsesWith(place.getResult());
   address.erase();
 }
@@ -557,15 +258,14 @@ void ProgramPlacer::placePart(Operation *op) {
   OpBuilder builder(op);
   auto place = rank::AtOp::create(builder, op->getLoc(), type, source.getArena(), source.getOffset() + offset * bytes,
                                   source.getPerSlot(), step, turn ? turn.getPeriod() : source.getPeriod());
-  if (Attribute id = source->getAttr("id"))
-    place->setAttr("id", id);
+  copyId(source, place);
   op->getResult(0).replaceAllUsesWith(place.getResult());
   op->erase();
 }
 
 /// rank.address, rank.turn and rank.view become rank.at: one op an address.
 void ProgramPlacer::rewriteAddresses() {
-  for (rank::FuncOp func : functions) {
+  for (rank::FuncOp func : lives.functions) {
     // In order: what a part is of has its place by then.
     func.getBody().walk([&](Operation *op) {
       if (auto address = dyn_cast<rank::AddressOp>(op))
@@ -582,11 +282,7 @@ void ProgramPlacer::rewriteAddresses() {
 
 void ProgramPlacer::place(int64_t threads, bool poison) {
   poisons = poison;
-  account.stage = program.getStage();
-  account.slots = program.getSlots();
-  readFunctions();
   states = orderedStates(program, symbols);
-  simulate();
   SmallVector<rank::ArenaOp> arenas(program.getOps<rank::ArenaOp>());
   // First: it counts positions, which calls that poison move.
   if (threads > 0) {

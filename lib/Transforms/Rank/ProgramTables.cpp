@@ -262,9 +262,8 @@ rank::InputOp ProgramTables::addInput(StringRef name, StringRef source, ArrayAtt
   rank::InputOp &input = inputs[name];
   if (!input) {
     input = added(rank::InputOp::create(builder, loc, name, arenaRef(rank::kFeeds).getValue(), IntegerAttr(), type,
-                                        source, bound, streams));
-    if (entry)
-      input->setAttr(rank::kOfEntry, builder.getUnitAttr());
+                                        source, bound, streams, /*uncounted=*/IntegerAttr(),
+                                        /*of_entry=*/entry != nullptr));
   }
   if (entry && !llvm::is_contained(entry.getInputs(), input.getSymNameAttr())) {
     SmallVector<Attribute> names(entry.getInputs().getAsRange<Attribute>());

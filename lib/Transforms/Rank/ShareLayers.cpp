@@ -24,11 +24,6 @@ using namespace hyc;
 
 namespace {
 
-StringRef idOf(Operation *op) {
-  auto id = op->getAttrOfType<StringAttr>("id");
-  return id ? id.getValue() : StringRef();
-}
-
 /// "transformer.h.0" of "transformer.h.0.ln_1.weight": up to the first numeric segment, or nothing.
 StringRef layerPrefix(StringRef id) {
   size_t end = 0;
@@ -50,8 +45,8 @@ StringRef withoutPrefix(StringRef id, StringRef prefix) {
 }
 
 /// Of two calls that differ in addresses and rows alone.
-Likeness likenessOf(Operation *call, const DenseMap<Operation *, int64_t> &positions, StringAttr id) {
-  Likeness all(call, id);
+Likeness likenessOf(Operation *call, const DenseMap<Operation *, int64_t> &positions) {
+  Likeness all(call);
   all.addProperties(call);
   for (Value operand : call->getOperands()) {
     all.add(operand.getType());
@@ -105,7 +100,6 @@ void LayerSharer::readCalls() {
   calls.clear();
   keys.clear();
   std::map<Likeness, int64_t> numbers;
-  StringAttr id = StringAttr::get(func.getContext(), "id");
   DenseMap<Operation *, int64_t> positions;
   for (Operation &op : func.getBlock())
     if (!isa<rank::AtOp, rank::RowOp>(op)) {
@@ -117,7 +111,7 @@ void LayerSharer::readCalls() {
     // What is shared already is like nothing else, and what is repeated is kept apart.
     keys.push_back(isa<rank::InvokeOp, rank::RepeatOp>(call)
                        ? -1 - static_cast<int64_t>(keys.size())
-                       : numbers.try_emplace(likenessOf(call, positions, id), fresh).first->second);
+                       : numbers.try_emplace(likenessOf(call, positions), fresh).first->second);
   }
 }
 
@@ -140,7 +134,7 @@ bool LayerSharer::isClosed(const Repeat &repeat) const {
 size_t LayerSharer::prefixVotes(size_t begin, size_t period, StringRef &prefix) const {
   llvm::MapVector<StringRef, size_t> votes;
   for (size_t i = begin; i < begin + period; ++i)
-    if (StringRef layer = layerPrefix(idOf(calls[i])); !layer.empty())
+    if (StringRef layer = layerPrefix(getId(calls[i])); !layer.empty())
       ++votes[layer];
   size_t most = 0;
   for (auto [layer, count] : votes)
@@ -276,7 +270,7 @@ bool LayerSharer::Outline::isEverywhereTheSame(size_t call, unsigned operand) co
 }
 
 std::string LayerSharer::Outline::nameOf(size_t call, Value argument) {
-  StringRef id = withoutPrefix(idOf(argument.getDefiningOp()), prefix);
+  StringRef id = withoutPrefix(getId(argument.getDefiningOp()), prefix);
   bool isRow = isa<rank::RowType>(argument.getType());
   std::string base = isRow && isa<rank::CheckOp>(at(0, call)) ? "site"
                      : isRow                                  ? "collective"
@@ -306,7 +300,7 @@ void LayerSharer::Outline::map(size_t call, unsigned operand) {
   Value &inside = byPlaces[placesOf(call, operand)];
   if (!inside && isEverywhereTheSame(call, operand)) {
     inside = inner.clone(*first.getDefiningOp())->getResult(0);
-    inside.getDefiningOp()->removeAttr("id");
+    eraseId(inside.getDefiningOp());
   } else if (!inside) {
     inside = addArgument(call, operand);
   }
@@ -323,15 +317,15 @@ void LayerSharer::Outline::clone(size_t call) {
   for (unsigned operand = 0; operand < original->getNumOperands(); ++operand)
     if (!isa<rank::TicketType>(original->getOperand(operand).getType()))
       clone->setOperand(operand, byPlaces[placesOf(call, operand)]);
-  if (StringRef id = idOf(original); !id.empty())
-    clone->setAttr("id", builder.getStringAttr(withoutPrefix(id, prefix)));
+  if (StringRef id = getId(original); !id.empty())
+    setId(clone, withoutPrefix(id, prefix));
 }
 
 void LayerSharer::Outline::finish() {
-  shared->setAttr("argument_names", builder.getArrayAttr(names));
-  shared->setAttr("argument_arenas", builder.getArrayAttr(arenas));
+  shared.setArgumentNamesAttr(builder.getArrayAttr(names));
+  shared.setArgumentArenasAttr(builder.getArrayAttr(arenas));
   if (!prefix.empty())
-    shared->setAttr("first_layer", builder.getStringAttr(prefix));
+    shared.setFirstLayer(prefix);
 }
 
 void LayerSharer::outline(const Repeat &repeat) {
@@ -352,7 +346,7 @@ void LayerSharer::outline(const Repeat &repeat) {
     StringRef prefix;
     prefixVotes(begin, repeat.period, prefix);
     if (!prefix.empty())
-      invoke->setAttr("id", at.getStringAttr(prefix));
+      setId(invoke, prefix);
   }
   for (size_t i = repeat.begin + repeat.count * repeat.period; i-- > repeat.begin;)
     calls[i]->erase();

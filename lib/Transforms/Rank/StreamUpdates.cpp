@@ -228,8 +228,10 @@ Value FunctionStreamer::part(Value buffer, const Piece &piece) {
 /// Names a window or a move after what of the host's memory it is for.
 void FunctionStreamer::name(Operation *op, Value kept) {
   auto [state, temporary] = memoryOf(kept);
-  if (Attribute id = temporary ? temporary.getDefiningOp()->getAttr("id") : builder.getStringAttr(state))
-    op->setAttr("id", id);
+  if (temporary)
+    copyId(temporary.getDefiningOp(), op);
+  else
+    setId(op, state);
 }
 
 Value FunctionStreamer::startMove(StringRef kind, Value destination, Value source, Value kept) {

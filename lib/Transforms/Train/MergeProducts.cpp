@@ -90,7 +90,7 @@ template <typename OpTy> llvm::MapVector<Key, Group> Merger::findGroups() {
     if (!layer)
       continue;
     NamedAttrList attributes(producer->getAttrDictionary());
-    attributes.erase("id");
+    attributes.erase(kId);
     SmallVector<Type> types(producer->getOperandTypes());
     types.push_back(accumulate.getValue().getType());
     groups[{accumulate.getTargetAttr(), producer->getName().getStringRef(),

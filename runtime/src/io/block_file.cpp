@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <mutex>
 #include <random>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "io/io_engine.h"
 #include "io/io_queue.h"
@@ -28,11 +28,7 @@ constexpr mode_t kOwnerOnly = 0600;
 constexpr int kMostNames = 100;
 constexpr int64_t kZeroFillBytes = 1 << 20;
 
-double nowSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+double nowSeconds() { return static_cast<double>(monotonicNs()) * 1e-9; }
 
 std::string inMiB(int64_t bytes) {
   char text[64];

@@ -1,8 +1,7 @@
 // A rank's steps, and what is told of them.
-#include <time.h>
-
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/whereabouts.h"
 #include "io/initial_values.h"
 #include "run/rank_run.h"
@@ -14,12 +13,6 @@ namespace hycrt {
 namespace {
 
 constexpr int64_t kKeptImageBytes = int64_t{1} << 20;
-
-double nowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
 
 }  // namespace
 
@@ -130,7 +123,7 @@ void RankRun::setRate(int64_t tokens, int64_t samples, StepRecord* record) const
 }
 
 Status RankRun::runStep(Context& ctx, StageRunner& runner, int64_t step) {
-  const double begin = nowMs();
+  const int64_t beginNs = monotonicNs();
   const LossScaling scaling = runner.lossScaling();
   // A step that is skipped does not move the schedule on.
   const int64_t applied = scaling.scale == 0 ? step - checkpoints_.skippedSteps() : scaling.appliedSteps;
@@ -162,7 +155,7 @@ Status RankRun::runStep(Context& ctx, StageRunner& runner, int64_t step) {
   record.gradNorm = result.gradientNorm;
   record.learningRate = learningRate;
   record.momentum = momentum;
-  record.milliseconds = nowMs() - begin;
+  record.milliseconds = static_cast<double>(monotonicNs() - beginNs) * 1e-6;
   setRate(result.tokenCount, shares_.samples(), &record);
   record.etaSeconds = remaining_.after(record.milliseconds, options_.steps - step - 1);
   const LossScaling after = runner.lossScaling();

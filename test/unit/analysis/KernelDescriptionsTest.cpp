@@ -20,8 +20,6 @@ namespace {
 /// What generated code and the interpreter spell themselves.
 const std::set<std::string> kStatements = {"strided_copy", "accumulate", "accumulate_max", "round",
                                            "fill",         "constant",   "poison"};
-/// What programs for GPUs do with many tensors in one call, which its printer spells.
-const std::set<std::string> kAtOnce = {"adamw", "adam", "sum_of_squares"};
 
 std::string readSource(const std::string &path) {
   std::ifstream file(std::string(HYC_TEST_SOURCE_DIR) + "/" + path);
@@ -91,14 +89,23 @@ TEST(KernelDescriptions, CallFunctionsThatTheirHeadersDeclare) {
             << " calls";
       }
     }
+    if (const kernels::TableFunction &function = kernel.cudaTable; function.text) {
+      ASSERT_TRUE(kernel.cuda.header && !kernel.cuda.text) << kernel.name;
+      std::string header = readSource(kernel.cuda.header);
+      EXPECT_TRUE(std::regex_search(header, std::regex("\\b" + functionOf(function.text) + "\\("))) << kernel.name;
+      EXPECT_TRUE(std::regex_search(header, std::regex("struct " + std::string(function.rowType) + " ")))
+          << kernel.name;
+    }
   });
 }
 
 TEST(KernelDescriptions, KnowEveryWordOfTheirTexts) {
-  const std::set<std::string> asked = {"desc", "mode", "count", "elements", "bytes", "last", "coordinate", "workspace"};
+  const std::set<std::string> asked = {"desc", "mode",       "count",     "elements", "bytes",
+                                       "last", "coordinate", "workspace", "table"};
   kernels::forEachKernel([&](const KernelDescription &kernel) {
-    for (const kernels::Function *function : {&kernel.cpu, &kernel.cuda}) {
-      std::string text = function->text ? function->text : "";
+    const kernels::TableFunction &table = kernel.cudaTable;
+    for (const char *words : {kernel.cpu.text, kernel.cuda.text, table.text, table.row, table.roundedCount}) {
+      std::string text = words ? words : "";
       std::regex question("#(\\w+)(?:\\(([^)]*)\\))?"), word("\\w+");
       for (std::sregex_iterator i(text.begin(), text.end(), question), end; i != end; ++i) {
         EXPECT_TRUE(asked.count((*i)[1])) << kernel.name << " asks for #" << (*i)[1];
@@ -110,6 +117,8 @@ TEST(KernelDescriptions, KnowEveryWordOfTheirTexts) {
     }
     for (const kernels::Reuse &reuse : kernel.reuses)
       EXPECT_TRUE(!reuse.out || (kernel.findOut(reuse.out) >= 0 && kernel.findIn(reuse.in) >= 0)) << kernel.name;
+    for (const char *operand : {table.element, table.shown, table.rounded})
+      EXPECT_TRUE(!operand || kernel.findOut(operand) >= 0 || kernel.findIn(operand) >= 0) << kernel.name;
     std::string comment = kernel.comment ? kernel.comment : "";
     std::regex shape("\\{(\\w+)\\}");
     for (std::sregex_iterator i(comment.begin(), comment.end(), shape), end; i != end; ++i)
@@ -128,7 +137,7 @@ TEST(KernelDescriptions, GiveEachKernelAFunctionAndAReference) {
       return;
     EXPECT_TRUE(kernel.cpu.text || std::string(kernel.name) == "increment")
         << kernel.name << " has no function on CPUs";
-    EXPECT_TRUE(kernel.cuda.text || kAtOnce.count(kernel.name)) << kernel.name << " has no function on GPUs";
+    EXPECT_TRUE(kernel.cuda.text || kernel.cudaTable.text) << kernel.name << " has no function on GPUs";
   });
 }
 

@@ -245,14 +245,14 @@ TEST(Config, RefusesWhatHycCannotDo) {
 TEST(Config, OneTypeIsComputedIn) {
   CompileOptions options;
   ASSERT_EQ(applyText(R"({"bf16": {"enabled": true}, "fp16": {"enabled": false, "loss_scale": 128}})", options), "");
-  EXPECT_EQ(*options.precision, "bf16");
+  EXPECT_EQ(options.precision->str(), "bf16");
   options = {};
   ASSERT_EQ(applyText(R"({"bfloat16": {"enabled": false}, "fp16": {"enabled": true}})", options), "");
-  EXPECT_EQ(*options.precision, "fp16");
+  EXPECT_EQ(options.precision->str(), "fp16");
   options = {};
   options.precision.offer("f32", Origin::Flag, "--precision");
   ASSERT_EQ(applyText(R"({"fp16": {"enabled": true}})", options), "");
-  EXPECT_EQ(*options.precision, "f32");
+  EXPECT_EQ(options.precision->str(), "f32");
 }
 
 TEST(Config, FlagsWin) {

@@ -106,7 +106,7 @@ TEST_F(LayoutPlanningTest, LayoutsThatDifferInWhatMayLeaveTheDeviceAreOne) {
   run();
   ASSERT_EQ(planning->fitting.size(), 1u);
   EXPECT_EQ(planning->fitting.front().layout.room, 0) << "nothing has left it";
-  EXPECT_EQ(planning->fitting.front().layout.offloadOptimizer, "none");
+  EXPECT_EQ(planning->fitting.front().layout.offloadOptimizer.str(), "none");
   EXPECT_EQ(plans, 1);
 }
 

@@ -119,7 +119,7 @@ TEST_P(Activations, OfALayerAreThePublishedOnes) {
   EXPECT_GT(chosen, 0);
   RecordProperty("published_bytes_a_value", std::to_string(expected / sbh));
   RecordProperty("own_bytes_a_value", std::to_string(chosen / sbh));
-  if (*own.recompute == "layer") // the layer's input either way
+  if (*own.recompute == RecomputeMode::Layer) // the layer's input either way
     EXPECT_NEAR(chosen, expected, kTolerance * expected);
   else
     EXPECT_LT(chosen, expected);

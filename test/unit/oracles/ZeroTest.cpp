@@ -45,7 +45,8 @@ TEST_P(States, BytesAndVolumeAreThePublishedOnes) {
   Plan options;
   options.dp = row.dp;
   options.zero = row.stage;
-  options.precision = options.gradientAccumulationType = row.precision;
+  options.precision = row.precision;
+  options.gradientAccumulationType = row.precision;
   ASSERT_TRUE(model.plan(options));
   ASSERT_EQ(model.account().stages.size(), 1u);
   const StageAccount &stage = model.account().stages.front();

@@ -433,7 +433,7 @@ private:
       auto place = [&](int bit) { return places & (1 << bit) ? "cpu" : "none"; };
       layout.offloadOptimizer = place(0), layout.offloadGradients = place(1);
       layout.offloadActivations = place(2), layout.offloadParam = place(3);
-      if (layout.offloadGradients == "cpu" && layout.offloadOptimizer == "none")
+      if (layout.offloadGradients == OffloadPlace::Cpu && layout.offloadOptimizer == OffloadPlace::None)
         continue;
       LayoutCost cost = costs.costOf(model, layout, ends);
       ++looked;
@@ -506,7 +506,7 @@ TEST_F(CostModelTest, OperationsAreThoseOfEachWeightAndToken) {
         layout.tp = tp, layout.microBatch = micro, layout.recompute = recompute;
         const ModelCost *model = costs->costOfModel(layout);
         ASSERT_NE(model, nullptr);
-        double ofToken = layout.recompute == "layer" ? 8 * weights - 2 * 512.0 * 1024 : 6 * weights;
+        double ofToken = layout.recompute == RecomputeMode::Layer ? 8 * weights - 2 * 512.0 * 1024 : 6 * weights;
         double expected = ofToken * static_cast<double>(kSequence * micro) / static_cast<double>(tp);
         EXPECT_GE(model->layers[5].operations, expected);
         EXPECT_LE(model->layers[5].operations, 1.05 * expected);
