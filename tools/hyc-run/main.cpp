@@ -24,6 +24,7 @@
 #include "job.h"
 #include "replanner.h"
 #include "sizes.h"
+#include "ssh.h"
 
 namespace {
 
