@@ -125,7 +125,7 @@ RankProcess::RankProcess(RankProcess&& other) noexcept
 
 RankProcess::~RankProcess() {
   sendKill();
-  waitForEnds([this] { return reap(); });
+  waitForEnds(kEndMs, [this] { return reap(); });
   closeAndForget(&inputFd);
   closeAndForget(&outputFd);
   closeAndForget(&errorFd);
