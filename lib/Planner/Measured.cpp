@@ -2,6 +2,7 @@
 #include "hyc/Planner/Measured.h"
 
 #include "hyc/Support/JsonFile.h"
+#include "kernels/descriptions.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ using namespace llvm;
 using namespace hyc;
 
 static constexpr uint64_t kMaxBytes = uint64_t(256) << 20;
-static constexpr double kMostSeconds = 1e9;
+static constexpr double kMostSeconds = 1e9, kMostOperations = 1e30;
 static constexpr int64_t kMostProfiledRanks = int64_t(1) << 24;
 /// Ranks whose speeds differ by less than this part are alike: so much the same run differs by.
 static constexpr double kAlike = 0.05;
@@ -26,7 +27,8 @@ struct Ratio {
       seconds += took, roof += should;
   }
   /// Of a rate that was believed, what is reached.
-  double share() const { return seconds > 0 ? roof / seconds : 1; }
+  double share() const { return shareOr(1); }
+  double shareOr(double other) const { return seconds > 0 ? roof / seconds : other; }
 };
 
 struct RankSpeed {
@@ -35,25 +37,34 @@ struct RankSpeed {
 };
 
 struct Profile {
-  Ratio products, memory, exchanges;
+  /// Of products that their operations decide, of those that memory does, of fused attention, and of all else.
+  Ratio products, productMemory, attention, memory;
+  Ratio exchanges;
   std::map<int64_t, RankSpeed> ranks;
   bool hidesExchanges = false, isOnDevice = false;
 };
 } // namespace
 
-static Error readOp(const JsonObjectReader &op, Profile &profile) {
-  std::string bound;
-  double seconds = 0, roof = 0;
+static Error readOp(const JsonObjectReader &op, const MachineRates &rates, Profile &profile) {
+  std::string bound, name;
+  double operations = 0, seconds = 0, roof = 0;
+  if (Error error = op.read("kernel", name))
+    return error;
+  if (Error error = op.read("operations", operations, 0, kMostOperations))
+    return error;
   if (Error error = op.read("bound", bound))
     return error;
   if (Error error = op.read("seconds", seconds, 0, kMostSeconds))
     return error;
   if (Error error = op.read("roof_seconds", roof, 0, kMostSeconds))
     return error;
+  const kernels::KernelDescription *kernel = kernels::findKernel(name);
+  bool isAttention = kernel && kernel->isAttention;
+  bool hasOwnMemory = operations > 0 && !isAttention && rates.productMemory > 0;
   if (bound == "products")
-    profile.products.add(seconds, roof);
+    (isAttention ? profile.attention : profile.products).add(seconds, roof);
   else if (bound == "memory")
-    profile.memory.add(seconds, roof);
+    (hasOwnMemory ? profile.productMemory : profile.memory).add(seconds, roof);
   return Error::success();
 }
 
@@ -104,7 +115,7 @@ static Error readProfile(const JsonObjectReader &root, const MachineRates &rates
   if (Error error = root.read("device", profile.isOnDevice))
     return error;
   Error stages = root.readObjects("stages", [&](const JsonObjectReader &stage) -> Error {
-    if (Error error = stage.readObjects("ops", [&](const JsonObjectReader &op) { return readOp(op, profile); }))
+    if (Error error = stage.readObjects("ops", [&](const JsonObjectReader &op) { return readOp(op, rates, profile); }))
       return error;
     return stage.readObjects("exchanges",
                              [&](const JsonObjectReader &exchange) { return readExchange(exchange, profile); });
@@ -150,7 +161,10 @@ Expected<MachineRates> hyc::takeMeasured(const std::string &path, MachineRates r
   rates.products *= products;
   rates.narrowProducts *= products;
   rates.fp8Products *= products;
-  rates.productMemory *= products;
+  rates.productMemory *= profile.productMemory.shareOr(products);
+  // It is of the rate of products, which has changed.
+  if (double attention = profile.attention.shareOr(products); attention != products)
+    rates.attentionShare = (rates.attentionShare > 0 ? rates.attentionShare : 1) * attention / products;
   rates.memory *= memory;
   for (RankKind &kind : rates.kinds) {
     kind.products *= products;

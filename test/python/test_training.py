@@ -222,6 +222,72 @@ def test_an_output_has_the_keys_that_forward_returns_it_by(loss):
     assert job.train(data, steps=1, shuffle=False).losses == pytest.approx([expected[loss].item()], rel=1e-5)
 
 
+# torch calls values of its graphs by what makes them, and knows nothing of what the model calls its tensors.
+def test_tensors_may_be_called_as_operators_and_outputs_are():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(4)
+            self.layer = torch.nn.Linear(6, 3)
+            self.linear, self.add, self.scale = (torch.nn.Parameter(torch.randn(3)) for _ in range(3))
+            self.register_buffer("mean", torch.randn(3))
+
+        def forward(self, x):
+            result = self.layer(x) * self.linear + self.add
+            return {"logits": result + self.mean * result.mean(), "scale": (result * self.scale).sum()}
+
+    model = Model()
+    data = {"x": torch.randn(16, 6), "labels": torch.randint(0, 3, (16,))}
+    job = hyc.compile(model, {"x": data["x"][:2]}, loss="cross_entropy", logits="logits", micro_batch=4, lr=1e-2)
+    run = job.train(data, steps=4, shuffle=False)
+
+    batches = [{name: tensor[i : i + 4] for name, tensor in data.items()} for i in range(0, 16, 4)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0)
+    expected = train_by_torch(
+        model,
+        optimizer,
+        batches,
+        lambda model, batch: torch.nn.functional.cross_entropy(model(batch["x"])["logits"], batch["labels"]),
+    )
+    assert run.losses == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["parameter", "buffer"])
+def test_a_tensor_that_is_called_as_an_input_is_refused(kind):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(6, 3)
+            if kind == "buffer":
+                self.register_buffer("shift", torch.ones(6))
+            else:
+                self.shift = torch.nn.Parameter(torch.ones(6))
+
+        def forward(self, x, shift):
+            return self.layer(x + shift + self.shift)
+
+    with pytest.raises(hyc.DataError, match=f"an input 'shift' and a {kind} of that name; rename one of them"):
+        hyc.compile(Model(), {"x": torch.randn(2, 6), "shift": torch.randn(2, 6)}, loss="cross_entropy", micro_batch=2)
+
+
+@pytest.mark.parametrize("equation", ["...A,AZ->...Z", "...Z,ZA->...A", "bA,AB->bB"])
+def test_letters_of_einsum_are_any(equation):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(5)
+            self.layer, self.weight = torch.nn.Linear(6, 8), torch.nn.Parameter(torch.randn(8, 3))
+
+        def forward(self, x):
+            return torch.einsum(equation, self.layer(x), self.weight)
+
+    model = Model()
+    data = {"x": torch.randn(4, 6), "labels": torch.randint(0, 3, (4,))}
+    job = hyc.compile(model, {"x": data["x"][:2]}, loss="cross_entropy", micro_batch=4, optimize=0)
+    expected = torch.nn.functional.cross_entropy(model(data["x"]), data["labels"]).item()
+    assert job.train(data, steps=1, shuffle=False).losses == pytest.approx([expected], rel=1e-5)
+
+
 def test_parameters_that_forward_does_not_use_come_back_as_they_were():
     torch.manual_seed(3)
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "hycrt/limits.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
+#include "hycrt/standard_output.h"
 #include "hycrt/token.h"
 #include "machine_file.h"
 #include "rank.h"
@@ -115,8 +115,8 @@ Status measure(const BenchOptions& options) {
 
 // A rank's own words go to the hyc-bench that has started it, which knows its number.
 int finish(const Status& status, bool isRank) {
-  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
-  const Status end = status.ok() && !printed ? hycrt::errnoError("cannot write to standard output", errno) : status;
+  const Status printed = hycrt::flushOutput();
+  const Status end = status.ok() ? printed : status;
   if (end.ok()) return 0;
   std::fprintf(stderr, "%serror: %s\n", isRank ? "" : "hyc-bench: ", hycrt::printable(end.message()).c_str());
   return end.exitCode();

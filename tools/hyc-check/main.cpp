@@ -1,6 +1,5 @@
 // hyc-check: what this machine, or each host of a job, has for training, and what is in the way. Wiring only.
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <string>
 
@@ -8,6 +7,7 @@
 #include "findings.h"
 #include "hostfile.h"
 #include "hycrt/printable.h"
+#include "hycrt/standard_output.h"
 #include "inspection.h"
 #include "report.h"
 #include "ssh.h"
@@ -45,9 +45,8 @@ Result<int> check(const CheckOptions &options) {
 }
 
 int finish(Result<int> end) {
-  if (end.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
-    end = hycrt::errnoError("cannot write to standard output", errno);
-  }
+  if (const hycrt::Status printed = hycrt::flushOutput(); end.ok() && !printed.ok())
+    end = printed;
   if (end.ok())
     return *end;
   std::fprintf(stderr, "hyc-check: error: %s\n", hycrt::printable(end.status().message()).c_str());

@@ -1,7 +1,6 @@
 // hyc-checkpoint list|verify|show|export|import: checkpoints that hyc-run has written, and those of others.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <map>
@@ -13,6 +12,7 @@
 #include "checkpoint/torch/export_torch.h"
 #include "checkpoint/torch/import_torch.h"
 #include "hycrt/printable.h"
+#include "hycrt/standard_output.h"
 #include "hycrt/status.h"
 
 namespace {
@@ -193,10 +193,10 @@ Status importFrom(const std::string &path, const std::string &target, const hycr
 }
 
 int finish(const Status &status) {
-  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  const Status printed = hycrt::flushOutput();
   if (!status.ok())
     return fail(status);
-  return printed ? 0 : fail(hycrt::errnoError("cannot write to standard output", errno));
+  return printed.ok() ? 0 : fail(printed);
 }
 
 } // namespace

@@ -21,6 +21,7 @@
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
 #include "hycrt/sizes.h"
+#include "hycrt/standard_output.h"
 #include "job.h"
 #include "replanner.h"
 #include "sizes.h"
@@ -120,8 +121,8 @@ int fail(const Status& status) {
 
 // What was printed and nobody got is a failure of a run that has none else.
 int finish(int status) {
-  const bool printed = std::fflush(stdout) == 0 && !std::ferror(stdout);
-  return printed || status != 0 ? status : fail(hycrt::errnoError("cannot write to standard output", errno));
+  const Status printed = hycrt::flushOutput();
+  return printed.ok() || status != 0 ? status : fail(printed);
 }
 
 }  // namespace

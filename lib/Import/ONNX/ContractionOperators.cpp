@@ -190,6 +190,19 @@ Binding simplified(Expansion &e, Binding x, std::string &letters, llvm::StringRe
   return alone.empty() ? x : e.reduce("ReduceSum", x, alone, false);
 }
 
+/// A spec of hyc's, whose letters are letters: dimensions that "..." stands for get some that no other one has.
+std::string withLetters(std::string spec) {
+  std::string free;
+  for (char first : {'A', 'a'})
+    for (char letter = first; letter < first + 26; ++letter)
+      if (spec.find(letter) == std::string::npos)
+        free += letter;
+  for (char &c : spec)
+    if (size_t digit = static_cast<size_t>(c - '0'); llvm::isDigit(c) && digit < free.size())
+      c = free[digit];
+  return spec;
+}
+
 /// One or two operands; more are contracted from the left.
 LogicalResult importEinsum(NodeImport &node) {
   std::string text = node.getString("equation", "");
@@ -222,10 +235,7 @@ LogicalResult importEinsum(NodeImport &node) {
     for (char letter : have + letters)
       if (rest.find(letter) != std::string::npos && wanted.find(letter) == std::string::npos)
         wanted += letter;
-    std::string spec = have + "," + letters + "->" + wanted;
-    for (char &c : spec) // hyc's letters are letters
-      if (llvm::isDigit(c))
-        c = static_cast<char>('A' + (c - '0'));
+    std::string spec = withLetters(have + "," + letters + "->" + wanted);
     Importer &importer = node.importer();
     all = e.emit([&] { return emitEinsum(importer, spec, importer.materialise(all), importer.materialise(x)); });
     have = wanted;

@@ -27,6 +27,10 @@ Error Archive::fail(const Twine &what) const {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": not a torch.export archive: " + what);
 }
 
+Error Archive::refuse(const Twine &what) const {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), path + ": " + what);
+}
+
 Expected<Archive> Archive::open(StringRef path) {
   Archive archive;
   archive.path = path.str();

@@ -31,7 +31,9 @@ public:
   const std::map<std::string, Record> &getRecords() const { return records; }
   /// A record's contents after their checksum has been compared.
   llvm::Expected<llvm::StringRef> read(llvm::StringRef name) const;
+  /// Of a file that is no archive, and of an archive of a model that hyc does not take.
   llvm::Error fail(const llvm::Twine &what) const;
+  llvm::Error refuse(const llvm::Twine &what) const;
   /// The mapped file, for whoever reads tensors of it; what `read` gave stays where it is.
   std::unique_ptr<llvm::MemoryBuffer> takeBuffer() { return std::move(buffer); }
 

@@ -35,6 +35,8 @@ private:
   Error readSizes(StringRef name, const JsonValue *json, std::vector<Size> &sizes) const;
   Error readInputs(const JsonValue &signature);
   Error readOutputs(const JsonValue &signature, const JsonValue &module);
+  Error checkInputNames() const;
+  std::shared_ptr<const NameMap> setNamesApart(const JsonValue &graph);
   Error readValues(const JsonValue &graph, const NameMap *names);
   Error readNodes(const JsonValue &graph, std::shared_ptr<const NameMap> names, int depth, const Twine &prefix = "");
   Error readNode(const JsonValue &json, Node &node) const;
@@ -340,6 +342,64 @@ Error ProgramReader::readOutputs(const JsonValue &signature, const JsonValue &mo
     program.outputs.push_back({name, named ? names[index] : own});
   }
   return program.outputs.empty() ? fail("the model has no output that is a tensor") : Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Both names are what users say: the one in their data, the other in their checkpoints.
+Error ProgramReader::checkInputNames() const {
+  for (const StoredTensor &stored : program.tensors)
+    if (llvm::is_contained(program.inputs, stored.name))
+      return archive.refuse("the model has an input '" + stored.name + "' and a " +
+                            (stored.isParameter ? "parameter" : "buffer") +
+                            " of that name; rename one of them and export again");
+  return Error::success();
+}
+
+/// `name`, or what follows from it and is not in `taken`.
+static std::string freeName(const Twine &name, llvm::function_ref<bool(StringRef)> isTaken) {
+  std::string result = name.str();
+  for (int i = 2; isTaken(result); ++i)
+    result = (name + Twine(i)).str();
+  return result;
+}
+
+/// torch calls values of the graph by what makes them ("linear", "mean"), with no regard to the model's tensors, which
+/// keep their names, as inputs do. An output that is called as one of them gets another name, and so does a value that
+/// is called as a tensor or as an output that it is not: what such values are called from now on, or null.
+std::shared_ptr<const NameMap> ProgramReader::setNamesApart(const JsonValue &graph) {
+  llvm::StringMap<StringRef> taken; // what is given it, as the graph calls it; empty: a tensor of the model
+  for (const StoredTensor &stored : program.tensors)
+    taken[stored.name] = "";
+  for (const std::string &input : program.inputs)
+    taken[input] = input;
+  auto isTaken = [&](StringRef name) { return taken.contains(name); };
+  for (auto &[value, name] : program.outputs) {
+    auto tensor = program.tensorOf.find(value);
+    bool isItself =
+        tensor == program.tensorOf.end() ? taken.lookup(name) == value : program.tensors[tensor->second].name == name;
+    if (isTaken(name) && !isItself)
+      name = freeName(name + ".output", isTaken);
+    taken.try_emplace(name, value);
+  }
+  auto names = std::make_shared<NameMap>();
+  for (const char *kind : {"tensor_values", "sym_int_values", "sym_bool_values"})
+    if (const JsonValue *values = graph.get(kind); values && values->getObject())
+      for (const JsonValue::Member &member : *values->getObject())
+        if (auto other = taken.find(member.key);
+            other != taken.end() && other->second != member.key && !program.tensorOf.contains(member.key))
+          (*names)[member.key] = freeName(member.key + "/value", isTaken);
+  auto rename = [&](std::string &value) {
+    if (auto found = names->find(value); found != names->end())
+      value = found->second;
+  };
+  for (auto &[value, name] : program.outputs)
+    rename(value);
+  for (auto &[tensor, value] : program.mutations)
+    rename(value);
+  return names->empty() ? nullptr : names;
 }
 
 //===----------------------------------------------------------------------===//
@@ -671,7 +731,9 @@ Expected<Program> ProgramReader::read() {
     return error;
   if (Error error = readOutputs(*signature, *module))
     return error;
-  if (Error error = readNodes(*graph, nullptr, 0))
+  if (Error error = checkInputNames())
+    return error;
+  if (Error error = readNodes(*graph, setNamesApart(*graph), 0))
     return error;
   return std::move(program);
 }

@@ -2,6 +2,7 @@
 #include "instruments/line_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,11 @@ Result<LineFile> LineFile::open(const std::string& path, const std::string& kind
   const int flags = isRegular ? O_RDWR | O_CREAT : O_WRONLY;
   FileDescriptor file(::open(path.c_str(), flags | O_APPEND | O_CLOEXEC, kFileMode));
   if (!file.isOpen()) return errnoError("cannot write the " + kind + " '" + path + "'", errno);
+  // Each of two runs would empty it under the other, or write into its middle.
+  if (isRegular && flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return unavailableError("another run is writing the " + kind + " '" + path +
+                            "'; give this one another, or wait for its end");
+  }
   LineFile made(path, kind, std::move(file));
   made.isRegular_ = isRegular;
   made.wasMade_ = !exists;

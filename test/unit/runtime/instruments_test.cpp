@@ -16,6 +16,7 @@
 #include <limits>
 #include <map>
 #include <new>
+#include <optional>
 #include <regex>
 #include <set>
 
@@ -387,6 +388,21 @@ TEST_F(Log, TakesNoForeignFile) {
       EXPECT_EQ(folder_.read("log.jsonl"), content);
     }
   }
+}
+
+// The first one's lines are neither emptied nor mixed with another's.
+TEST_F(Log, IsOneRunsAtATime) {
+  std::optional<std::unique_ptr<StepLog>> first = open(kAnew);
+  EXPECT_TRUE((*first)->append(kWhole.substr(0, kWhole.size() - 1)).ok());
+  for (const StepLog::Mode mode : {kAnew, kAppend}) {
+    const Result<std::unique_ptr<StepLog>> second = StepLog::open(folder_ / "log.jsonl", mode);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.status().code(), StatusCode::kUnavailable);
+    EXPECT_NE(second.status().message().find("another run is writing the log file"), std::string::npos);
+  }
+  EXPECT_EQ(text(), kWhole);
+  first.reset();
+  EXPECT_TRUE(StepLog::open(folder_ / "log.jsonl", kAppend).ok());
 }
 
 TEST_F(Log, KnowsEachFirstLineOfARun) {
