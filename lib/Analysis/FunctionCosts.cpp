@@ -2,6 +2,7 @@
 #include "FunctionCosts.h"
 
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Rank/Arenas.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"

@@ -1,6 +1,7 @@
 // The instructions of a schedule and the calls of a program, over memory.
 #include "Rank/RankMachine.h"
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Hyc/OpId.h"
 
 #include "llvm/Support/raw_ostream.h"
 

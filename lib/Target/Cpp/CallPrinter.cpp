@@ -3,6 +3,8 @@
 #include "CallText.h"
 #include "FunctionEmitter.h"
 
+#include "dialects/Hyc/OpId.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;

@@ -2,6 +2,7 @@
 //
 // After placement, like the coalescing of all-reduces; but what is joined need not be adjacent in memory.
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"

@@ -4,6 +4,7 @@
 // no buffer has to live longer for it. An exchange that adds is checked where it is awaited, each tensor of a bucket by
 // itself: what lies between them for alignment is nobody's value.
 #include "dialects/Dist/ExchangeKinds.h"
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/Policies.h"
 #include "hyc/Transforms/Rank/Passes.h"

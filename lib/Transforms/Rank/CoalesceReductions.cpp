@@ -1,4 +1,5 @@
 // Joins all-reduces of adjacent ranges over one group into one. Runs after placement, which put them side by side.
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Transforms/Rank/Passes.h"
 

@@ -1,6 +1,7 @@
 // Names and types of what is placed, as reports show them.
 #include "PlacementAccount.h"
 
+#include "dialects/Hyc/OpId.h"
 #include "dialects/Rank/Moves.h"
 #include "hyc/Analysis/KernelCall.h"
 
