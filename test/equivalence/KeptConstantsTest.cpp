@@ -104,7 +104,7 @@ public:
 
   std::string where() const {
     return "seed " + std::to_string(seed) + ": " + layout.describe() + ", ZeRO " + std::to_string(options.zero) +
-           ", recompute " + *options.recompute;
+           ", recompute " + options.recompute->str();
   }
 
 private:

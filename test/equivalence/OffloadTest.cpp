@@ -122,7 +122,7 @@ public:
   std::string where() const {
     return "seed " + std::to_string(seed) + ": " + layout.describe() + ", ZeRO " + std::to_string(options.zero) + " " +
            *options.gradientReduction + ", prefetch " + std::to_string(options.prefetch) + ", recompute " +
-           *options.recompute + ", " + (*precision() ? precision() : "f32");
+           options.recompute->str() + ", " + (*precision() ? precision() : "f32");
   }
 
   hyc::Plan options;
