@@ -4,9 +4,15 @@
 #include "FunctionCosts.h"
 #include "hyc/Analysis/KernelCall.h"
 #include "hyc/Analysis/MemoryAccount.h"
+#include "kernels/descriptions.h"
 
 using namespace mlir;
 using namespace hyc;
+
+bool hyc::isFusedAttention(llvm::StringRef kernel) {
+  const kernels::KernelDescription *description = kernels::findKernel(kernel);
+  return description && description->isAttention;
+}
 
 bool hyc::isTimed(Operation *op) {
   return isa<rank::StartOp, rank::MoveOp, rank::WaitOp>(op) ||

@@ -1,8 +1,8 @@
 // Sums over a profile's rows, and ratios of them.
 #include "hyc/Planner/Measured.h"
 
+#include "hyc/Analysis/TimedCalls.h"
 #include "hyc/Support/JsonFile.h"
-#include "kernels/descriptions.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -58,8 +58,7 @@ static Error readOp(const JsonObjectReader &op, const MachineRates &rates, Profi
     return error;
   if (Error error = op.read("roof_seconds", roof, 0, kMostSeconds))
     return error;
-  const kernels::KernelDescription *kernel = kernels::findKernel(name);
-  bool isAttention = kernel && kernel->isAttention;
+  bool isAttention = isFusedAttention(name);
   bool hasOwnMemory = operations > 0 && !isAttention && rates.productMemory > 0;
   if (bound == "products")
     (isAttention ? profile.attention : profile.products).add(seconds, roof);

@@ -31,6 +31,9 @@ struct TimedCall {
   rank::CollectiveOp collective; ///< of an Exchange
 };
 
+/// Whether a kernel, by its name, is fused attention, whose operations have a rate of their own.
+bool isFusedAttention(llvm::StringRef kernel);
+
 /// Of a function, by its name; what it invokes stands there as often.
 using TimedFunction = std::pair<std::string, std::vector<TimedCall>>;
 
