@@ -2,6 +2,8 @@
 #ifndef HYCRT_STANDARD_OUTPUT_H_
 #define HYCRT_STANDARD_OUTPUT_H_
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -9,10 +11,12 @@
 
 namespace hycrt {
 
-// Of a write that failed earlier the one that is tried again here says why; where that is too late, nobody knows.
+// Of a write that failed earlier one more says why: the end of the line that was cut off.
 inline Status flushOutput() {
   const bool isCut = std::ferror(stdout) != 0;
-  if (std::fflush(stdout) != 0) return errnoError("cannot write to standard output", errno);
+  if (std::fflush(stdout) != 0 || (isCut && write(STDOUT_FILENO, "\n", 1) != 1)) {
+    return errnoError("cannot write to standard output", errno);
+  }
   return isCut ? ioError("cannot write to standard output; a part of what was printed is lost") : Status();
 }
 
