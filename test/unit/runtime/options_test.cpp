@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "hycrt/manifest.h"
+#include "temporary_folder.h"
 
 namespace hycrt {
 namespace {
@@ -188,13 +189,15 @@ TEST(Options, OfHeldOutDataWantAnEntryThatEvaluates) {
 }
 
 TEST(Options, OfWhichTwoWriteOneFileAreRefused) {
-  for (const char* option : {"--dump-gradients=/tmp/x", "--trace=/tmp/x", "--measure-memory=/tmp/x"}) {
-    Result<ParsedCommandLine> told = parse({"OUT", "--log-file=/tmp/x", option}, CommandLine::kHycRun);
+  const TemporaryFolder folder;
+  const std::string one = folder / "one";
+  for (const std::string& option : {"--dump-gradients=" + one, "--trace=" + one, "--measure-memory=" + one}) {
+    Result<ParsedCommandLine> told = parse({"OUT", "--log-file=" + one, option}, CommandLine::kHycRun);
     ASSERT_TRUE(told.ok());
     EXPECT_FALSE(checkOutputs(told->options, {}).ok()) << option;
-    told->options.logFile = "/tmp/y";
+    told->options.logFile = folder / "other";
     EXPECT_TRUE(checkOutputs(told->options, {}).ok()) << option;
-    EXPECT_FALSE(checkOutputs(told->options, {"/tmp/x"}).ok()) << option;
+    EXPECT_FALSE(checkOutputs(told->options, {one}).ok()) << option;
   }
 }
 
