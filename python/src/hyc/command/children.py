@@ -47,9 +47,9 @@ def taking_signals(take: Callable[[int, Any], None] = _raise) -> Iterator[None]:
     had: dict[int, Any] = {}
     try:
         if threading.current_thread() is threading.main_thread():
-            for number in _ENDS:
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    had[number] = signal.signal(number, take)
+            for end in _ENDS:
+                if signal.getsignal(end) is not signal.SIG_IGN:
+                    had[end] = signal.signal(end, take)
         yield
     finally:
         for number, handler in had.items():
