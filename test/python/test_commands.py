@@ -4,15 +4,17 @@ import csv
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 numpy = pytest.importorskip("numpy")
 tokenizers = pytest.importorskip("tokenizers")
 
-from conftest import MODELS
+from conftest import MODELS, processes_naming
 from corpora import TEXT, hyc, make_model, read_tokens, write_tokenizer
 
 from hyc.command import main
@@ -142,6 +144,12 @@ def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
             65,
             "mixed.jsonl:2: found an instruction",
         ),
+        (
+            "both.jsonl",
+            b'{"text": "a", "instruction": "b", "output": "c"}\n',
+            65,
+            "both.jsonl:1: found text beside instruction and output, expected one of them",
+        ),
         ("i.jsonl", b'{"prompt": "a"}\n', 65, "i.jsonl:1: found prompt, expected text"),
         ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
         ("role.jsonl", b'{"messages": [{"who": "x"}]}\n', 65, None),
@@ -206,6 +214,7 @@ def test_trains_from_a_folder_and_text_to_a_folder_that_transformers_loads(model
         "--csv", tmp_path / "log.csv",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+    assert "compiled in " in done.stdout and "train with" not in done.stdout
     losses = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert len(losses) == 30 and losses[-1] < losses[0] - 0.5
     with open(tmp_path / "log.csv") as file:
@@ -223,11 +232,62 @@ def test_trains_from_a_folder_and_text_to_a_folder_that_transformers_loads(model
     assert again.returncode == 64 and "is there already" in again.stderr
 
 
+TOOL = """#!%s
+import os, pathlib, signal, sys, time
+if sys.argv[1].startswith("--print"):
+    print("[]")
+    sys.exit()
+if sys.argv[0].endswith("hyc-compile"):
+    sys.exit()
+here = pathlib.Path(sys.argv[0]).parent
+def end(number, _):
+    name = signal.Signals(number).name
+    with open(here / "heard", "a") as heard:
+        heard.write(name + " ")
+    print("hyc-run: stopped by " + name, file=sys.stderr, flush=True)
+    time.sleep(2.5)
+    os._exit(75 if number == signal.SIGTERM else 128 + number)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, end)
+(here / "pid").write_text(str(os.getpid()))
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("is_for_all", [False, True], ids=["for hyc train", "for all processes"])
+@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 75), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_for_train_ends_the_run_once_and_the_command_with_its_status(model, tmp_path, number, status, is_for_all):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("hyc-compile", "hyc-run"):
+        (tools / name).write_text(TOOL % sys.executable)
+        (tools / name).chmod(0o755)
+    (tmp_path / "a.txt").write_text(TEXT * 10)
+    code = "import sys; from hyc.command import main; sys.exit(main())"
+    words = ["train", model, "--data", tmp_path / "a.txt", "-o", tmp_path / "trained"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)], env={**os.environ, "HYC_TOOLS": str(tools)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (tools / "pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    (os.killpg if is_for_all else os.kill)(process.pid, number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    assert (tools / "heard").read_text().split() == [number.name]
+    assert not processes_naming(str(tools / "hyc-run"))
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".trained")]
+
+
 @pytest.mark.parametrize(
     "words, status, says",
     [
         (["--micro-bach", "2"], 64, "unknown flag '--micro-bach'; the nearest is '--micro-batch'"),
-        (["--save-weights", "x"], 64, "unknown flag '--save-weights'"),
+        (["--save-weights", "x"], 64, "--save-weights is set by hyc train itself: it is -o that says where"),
+        (["--dim", "seq=32"], 64, "--dim is set by hyc train itself: it is --sequence that says how many tokens"),
+        (["--loss=mse"], 64, "--loss is set by hyc train itself: it is causal_lm; other losses have hyc-compile"),
         (["--micro-batch"], 64, "--micro-batch has no value"),
         (["--steps", "0"], 64, "argument --steps: found '0', expected a whole number from 1"),
         (["--zero", "9"], 64, "hyc-compile ended with status 64"),

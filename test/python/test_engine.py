@@ -7,6 +7,7 @@ torch = pytest.importorskip("torch")
 from conftest import SEQUENCE, VOCABULARY, causal_loss, make_language_model, train_by_torch
 
 import hyc
+from hyc.engine import Loss
 
 torch.set_num_threads(1)
 
@@ -78,6 +79,51 @@ def test_patterns_that_no_compiled_step_has_are_refused(trained):
         hyc.initialize(model=make_language_model(), optimizer=object())
     with pytest.raises(hyc.UsageError, match="lr_schedule is linear"):
         hyc.initialize(model=make_language_model(), lr_schedule="linear")
+
+
+def test_what_a_script_does_with_losses_and_deepspeeds_engine_is_refused_with_a_way_out():
+    engine, _, _, _ = hyc.initialize(model=make_language_model(), config=CONFIG)
+    loss = Loss(engine)
+    for computed in (lambda: loss * 2, lambda: 2 * loss, lambda: 0.0 + loss, lambda: loss / 4, lambda: -loss, lambda: loss < 1):
+        with pytest.raises(hyc.UsageError, match="expected engine.backward.loss. with the loss as it is"):
+            computed()
+    with pytest.raises(hyc.UsageError, match="loss.mean is asked for.*the loss as it is"):
+        loss.mean()
+    with pytest.raises(hyc.UsageError, match="engine.save_checkpoint is asked for.*engine.state_dict"):
+        engine.save_checkpoint("x")
+    with pytest.raises(hyc.UsageError, match="engine.monitor is asked for.*docs/python.md"):
+        engine.monitor
+    assert not hasattr(engine, "save_checkpoint")
+    with pytest.raises(hyc.UsageError, match="1 tensors without names, expected input_ids, labels"):
+        engine([tokens_of(4)])
+
+
+def test_batches_of_a_tensor_data_set_are_taken_in_forwards_order():
+    data = torch.utils.data.TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
+    torch.manual_seed(2)
+    model = torch.nn.Linear(6, 3).eval()
+    engine, _, loader, _ = hyc.initialize(
+        model=model, config={**CONFIG, "gradient_accumulation_steps": 1}, training_data=data, loss="cross_entropy", dp=2
+    )
+    assert engine.train() is engine and model.training
+    x, y = next(iter(loader))
+    expected = torch.nn.functional.cross_entropy(model(x), y).item()
+    for batch in ([[x, y]], [x, y]):
+        loss = engine(*batch)
+        engine.backward(loss)
+        engine.step()
+    assert engine.losses[0] == pytest.approx(expected, rel=1e-5) and engine.losses[1] < expected
+    assert engine.get_lr() == [5e-3] and engine.get_global_grad_norm() > 0
+    assert engine.train() is engine
+
+
+def test_a_module_in_evaluation_mode_is_refused_where_it_is_too_late():
+    torch.manual_seed(2)
+    model = torch.nn.Linear(6, 3).eval()
+    engine, _, _, _ = hyc.initialize(model=model, config=CONFIG, loss="cross_entropy", plan_only=True)
+    engine(input=torch.randn(2, 6), labels=torch.arange(2))
+    with pytest.raises(hyc.UsageError, match="engine.train.. is called behind the first batch.*expected it before"):
+        engine.train()
 
 
 def test_the_data_loader_makes_batches_of_all_ranks():

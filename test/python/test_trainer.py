@@ -9,6 +9,7 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 import hyc
+from hyc import trainer as trainers
 
 torch.set_num_threads(1)  # threads that spin at each other on a busy machine take minutes
 
@@ -52,9 +53,9 @@ def collate(samples):
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
-def arguments(kind, folder, batch, **more):
+def arguments(kind, folder, batch, accumulates=2, **more):
     return kind(
-        output_dir=str(folder), per_device_train_batch_size=batch, gradient_accumulation_steps=2, max_steps=20,
+        output_dir=str(folder), per_device_train_batch_size=batch, gradient_accumulation_steps=accumulates, max_steps=20,
         logging_steps=1, learning_rate=2e-3, weight_decay=0.1, lr_scheduler_type="linear", save_strategy="no",
         report_to=[], use_cpu=True, disable_tqdm=True, seed=11, **more,
     )  # fmt: skip
@@ -183,3 +184,192 @@ def test_what_happens_not_within_the_training_is_told_and_the_model_saved_at_its
     saved = transformers.LlamaForCausalLM.from_pretrained(tmp_path / "checkpoint-10")
     for (name, a), (_, b) in zip(saved.named_parameters(), trainer.model.named_parameters()):
         assert torch.equal(a, b), name
+
+
+class Compiled(Exception):
+    """Instead of programs: what they would have been made of."""
+
+    def __init__(self, model, example, loss):
+        super().__init__(loss)
+        self.loss, self.inputs, self.trains = loss, sorted(example), model.training
+        self.outputs = model(**example)
+
+
+def compiled(monkeypatch, folder, model, data, **keywords):
+    def stand_in(model, example, *, loss, **_):
+        raise Compiled(model, example, loss)
+
+    monkeypatch.setattr(trainers, "compile_model", stand_in)
+    trainer = hyc.Trainer(model=model, args=arguments(hyc.TrainingArguments, folder, 2), train_dataset=data, **keywords)
+    with pytest.raises(Compiled) as found:
+        trainer.train()
+    return found.value
+
+
+class Subclass(transformers.LlamaForCausalLM):
+    """Of a class of transformers, whose loss it has."""
+
+
+class OwnForward(transformers.LlamaForCausalLM):
+    """A loss of its own beside the scores that it inherits."""
+
+    def forward(self, input_ids, attention_mask=None, labels=None, **keywords):
+        outputs = super().forward(input_ids, attention_mask, **keywords)
+        if labels is not None:
+            outputs["loss"] = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), labels.flatten())
+        return outputs
+
+
+class Classifier(torch.nn.Module):
+    """Computes its loss by smoothed labels and weights of classes, and returns a tuple."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.linear = torch.nn.Linear(5, 3)
+        self.register_buffer("weights", torch.tensor([1.0, 5.0, 1.0]))
+
+    def forward(self, x, labels=None):
+        scores = self.linear(x)
+        if labels is None:
+            return (scores,)
+        loss = torch.nn.functional.cross_entropy(scores, labels, weight=self.weights, label_smoothing=0.3)
+        return loss, scores
+
+
+class Scores(Classifier):
+    """Takes labels, and returns no loss."""
+
+    def forward(self, x, labels=None):
+        return {"logits": self.linear(x)}
+
+
+def make_bert(**more):
+    torch.manual_seed(8)
+    config = transformers.BertConfig(
+        vocab_size=96, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48,
+        max_position_embeddings=SEQUENCE, hidden_dropout_prob=0, attention_probs_dropout_prob=0, **more,
+    )  # fmt: skip
+    return transformers.BertForSequenceClassification(config)
+
+
+def make_t5():
+    torch.manual_seed(9)
+    config = transformers.T5Config(
+        vocab_size=96, d_model=32, d_kv=16, d_ff=48, num_layers=1, num_heads=2, dropout_rate=0, decoder_start_token_id=0
+    )
+    return transformers.T5ForConditionalGeneration(config)
+
+
+def make_peft():
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(3)
+    given = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM")
+    return peft.get_peft_model(make_model("llama"), given)
+
+
+def rows(label_of, samples=40):
+    """Samples of one length, for transformers' own collator."""
+    generator = torch.Generator().manual_seed(6)
+    ids = torch.randint(1, 96, (samples, 8), generator=generator).tolist()
+    return [{"input_ids": row, "attention_mask": [1] * 8, "labels": label_of(at, row)} for at, row in enumerate(ids)]
+
+
+def padded_rows():
+    """As a tokenizer pads, with labels that are a copy of the tokens, padding included."""
+    found = []
+    for at, row in enumerate(rows(tokens)):
+        size = 4 + at % 5
+        ids = row["input_ids"][:size] + [0] * (8 - size)
+        found.append({"input_ids": ids, "attention_mask": [1] * size + [0] * (8 - size), "labels": list(ids)})
+    return found
+
+
+def numbers_of_five(samples=40):
+    x = torch.randn(samples, 5, generator=torch.Generator().manual_seed(6)).tolist()
+    return [{"x": row, "labels": at % 3} for at, row in enumerate(x)]
+
+
+def tokens(at, row):
+    return row
+
+
+LLAMA = make_model("llama").config
+
+
+@pytest.mark.parametrize(
+    "make, data, loss, inputs",
+    [
+        (lambda: make_model("llama"), rows(tokens), "causal_lm", ["input_ids"]),
+        (lambda: make_model("gpt2"), rows(tokens), "causal_lm", ["input_ids"]),
+        (lambda: Subclass(LLAMA), rows(tokens), "causal_lm", ["input_ids"]),
+        (make_peft, rows(tokens), "causal_lm", ["input_ids"]),
+        (lambda: OwnForward(LLAMA), rows(tokens), "loss", ["attention_mask", "input_ids", "labels"]),
+        (Classifier, numbers_of_five(), "loss", ["labels", "x"]),
+        (make_t5, rows(tokens), "loss", ["attention_mask", "input_ids", "labels"]),
+        (lambda: make_bert(num_labels=1), rows(lambda at, _: at / 10), "mse", ["attention_mask", "input_ids"]),
+        (lambda: make_bert(num_labels=3), rows(lambda at, _: at % 3), "cross_entropy", ["attention_mask", "input_ids"]),
+        (
+            lambda: make_bert(num_labels=3, problem_type="multi_label_classification"),
+            rows(lambda at, _: [float(at % 2), 1.0, 0.0]),
+            "binary_cross_entropy",
+            ["attention_mask", "input_ids"],
+        ),
+    ],
+    ids=["llama", "gpt2", "subclass", "peft", "own forward", "own model", "t5", "regression", "classes", "several labels"],
+)
+def test_the_loss_is_the_one_that_transformers_trainer_has(make, data, loss, inputs, tmp_path, monkeypatch):
+    model = make().eval()
+    found = compiled(monkeypatch, tmp_path, model, data)
+    assert (found.loss, found.inputs) == (loss, inputs)
+    assert found.trains
+    if loss == "loss":
+        assert list(found.outputs) == ["loss"] and found.outputs["loss"].dim() == 0
+    assert "forward" not in vars(model)
+
+
+def test_a_model_that_takes_labels_and_returns_no_loss_is_refused(tmp_path):
+    trainer = hyc.Trainer(
+        model=Scores(), args=arguments(hyc.TrainingArguments, tmp_path, 2), train_dataset=numbers_of_five()
+    )
+    with pytest.raises(hyc.UsageError, match="Scores.forward takes labels and returns no loss.*give loss= as one of"):
+        trainer.train()
+
+
+@pytest.mark.parametrize(
+    "make, data",
+    [
+        (Classifier, numbers_of_five()),
+        (make_peft, rows(tokens)),
+        (lambda: make_bert(num_labels=1), rows(lambda at, _: at / 10)),
+        (make_t5, rows(tokens)),
+        (lambda: make_model("llama"), padded_rows()),
+    ],
+    ids=["own model", "peft", "regression", "t5", "labels behind a mask"],
+)
+def test_losses_of_other_models_are_those_of_transformers_trainer(make, data, tmp_path):
+    # Of the classes with a loss of their own and keywords transformers' Trainer adds up what it accumulates.
+    theirs = transformers.Trainer(
+        model=make(), args=arguments(transformers.TrainingArguments, tmp_path, 4, accumulates=1), train_dataset=data
+    )
+    ours = hyc.Trainer(
+        model=make(), args=arguments(hyc.TrainingArguments, tmp_path, 2, accumulates=1), train_dataset=data, optimize=0, dp=2
+    )
+    expected = losses_of(theirs)
+    assert losses_of(ours) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mask_is_kept_where_what_it_leaves_out_has_labels(tmp_path, monkeypatch):
+    def counted(samples):
+        batch = collate(samples)
+        return {**batch, "labels": batch["input_ids"].clone()}
+
+    found = compiled(monkeypatch, tmp_path, make_model("llama"), make_data(), data_collator=counted)
+    assert found.inputs == ["attention_mask", "input_ids"]
+
+    def positions(samples):
+        batch = collate(samples)
+        return {**batch, "position_ids": torch.arange(batch["input_ids"].shape[1]).expand_as(batch["input_ids"])}
+
+    found = compiled(monkeypatch, tmp_path, make_model("llama"), make_data(), data_collator=positions)
+    assert found.inputs == ["input_ids", "position_ids"]

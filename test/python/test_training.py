@@ -392,6 +392,21 @@ def test_an_interrupt_ends_the_ranks(compiled, tmp_path):
         (lambda: [({"a": 1},)], hyc.DataError, "sample 0: input_ids has type object"),
         (lambda: [(1, 2, 3, 4)], hyc.DataError, "sample 0 has 4 tensors, expected at most 2: input_ids, labels"),
         (list, hyc.DataError, "the data set has no samples"),
+        (
+            lambda: [{"input_ids": [1] * SEQUENCE, "labels": row} for row in ([1] * SEQUENCE, [0.25] * SEQUENCE)],
+            hyc.DataError,
+            "sample 1: labels has 0.25, which int64, the type in sample 0, does not hold; give all samples one type",
+        ),
+        (
+            lambda: [{"input_ids": [1] * SEQUENCE, "labels": row} for row in ([1.0] * SEQUENCE, [2**60 + 1] * SEQUENCE)],
+            hyc.DataError,
+            f"sample 1: labels has {2**60 + 1}, which float64",
+        ),
+        (
+            lambda: ({"input_ids": [1] * SEQUENCE} for _ in range(3)),
+            hyc.DataError,
+            "has 3 samples, expected 4: one without a length is read once.*give fewer steps, or a data set that goes on",
+        ),
         (lambda: torch.ones(100), hyc.DataError, "stream of tokens has type float32"),
         (lambda: torch.full((100,), -3), hyc.DataError, "token 0 is -3"),
         (lambda: 7, hyc.UsageError, "data is a int"),

@@ -73,6 +73,24 @@ def _header(
     return whole, {name: len(whole) + begin for name, begin in begins.items()}
 
 
+def _as_first(array: numpy.ndarray, like: numpy.ndarray, name: str, row: int) -> numpy.ndarray:
+    """A sample's tensor in the type that sample 0 has. DataError where that changes a value by more than rounding."""
+    if array.dtype == like.dtype:
+        return numpy.ascontiguousarray(array)
+    with numpy.errstate(all="ignore"):
+        cast = array.astype(like.dtype)
+        if array.dtype.kind == like.dtype.kind == "f":
+            lost = numpy.isfinite(array) & ~numpy.isfinite(cast)
+        else:
+            lost = cast.astype(array.dtype) != array
+    if numpy.any(lost):
+        raise DataError(
+            f"sample {row}: {name} has {array[lost].flat[0]}, which {like.dtype}, the type in sample 0, does not hold; give all "
+            f"samples one type, as by torch.tensor(…, dtype=torch.{array.dtype})"
+        )
+    return numpy.ascontiguousarray(cast)
+
+
 class SampleWriter:
     """Samples, one after the other, into a safetensors file of a known number of them."""
 
@@ -98,7 +116,7 @@ class SampleWriter:
                     "pad samples to one length"
                 )
             self._file.seek(self._offsets[name] + self._row * like.nbytes)
-            self._file.write(numpy.ascontiguousarray(array.astype(like.dtype, copy=False)).tobytes())
+            self._file.write(_as_first(array, like, name, self._row).tobytes())
         self._row += 1
 
     def close(self) -> None:
@@ -158,7 +176,10 @@ def _write_samples(samples: Iterable[Any], count: int, inputs: Inputs, path: pat
     if writer is None:
         raise DataError("the data set has no samples, expected at least 1")
     if index + 1 != count:
-        raise DataError(f"the data set has {index + 1} samples, expected {count}")
+        raise DataError(
+            f"the data set has {index + 1} samples, expected {count}: one without a length is read once, for all steps; give fewer "
+            "steps, or a data set that goes on or has a length, which is read again"
+        )
 
 
 def _write_tensors(tensors: Mapping[str, Any], inputs: Inputs, path: pathlib.Path) -> None:
@@ -207,7 +228,7 @@ class GrowingSampleWriter:
                     f"sample {self.count}: {name} has shape {list(sample[name].shape)}, expected {list(like.shape)} as in "
                     "sample 0"
                 )
-            self._files[name].write(numpy.ascontiguousarray(sample[name], dtype=like.dtype).tobytes())
+            self._files[name].write(_as_first(sample[name], like, name, self.count).tobytes())
         self.count += 1
 
     def close(self, metadata: Mapping[str, str] | None = None) -> None:

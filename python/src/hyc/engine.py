@@ -7,6 +7,7 @@ or for weights, or when it holds many: a loss is a promise until then.
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,30 @@ if TYPE_CHECKING:
     import torch
 
 _MOST_HELD = 64  # steps
+
+
+# What DeepSpeed's engine and losses have beside this, and what there is instead.
+_INSTEAD = {
+    "save_checkpoint": "torch.save(engine.state_dict(), FILE), or hyc.compile and job.train(…, checkpoint=FOLDER)",
+    "load_checkpoint": "module.load_state_dict before hyc.initialize, or hyc.compile and job.train(…, resume=FOLDER)",
+    "parameters": "engine.state_dict(), the weights by now",
+    "named_parameters": "engine.state_dict(), the weights by now",
+    "zero_grad": "nothing: a compiled step begins without gradients",
+    "lr_scheduler": "the scheduler of the configuration, which the compiled step has",
+    "logits": "the module with engine.state_dict(): outputs stay in the compiled step",
+    "mean": "the loss as it is: it is a mean already",
+}
+
+
+class _MissingError(UsageError, AttributeError):
+    """Of a name that is not there: hasattr goes on to say so."""
+
+
+def _missing(what: str, name: str) -> AttributeError:
+    if name.startswith("_"):
+        return AttributeError(name)
+    way = _INSTEAD.get(name, "what docs/python.md has of DeepSpeed's loop, or hyc.compile and job.train")
+    return _MissingError(f"{what}.{name} is asked for, which a compiled step has not; expected {way}")
 
 
 class Loss:
@@ -63,6 +88,19 @@ class Loss:
         """Refused, as DeepSpeed does."""
         raise UsageError("loss.backward() is called, expected engine.backward(loss)")
 
+    def __getattr__(self, name: str) -> Any:
+        """Refused: whatever else a tensor has."""
+        raise _missing("loss", name)
+
+    def _refuse_arithmetic(self, other: object = None) -> Any:
+        raise UsageError(
+            "something is computed of the loss, expected engine.backward(loss) with the loss as it is: its scale and what is "
+            "added to it are parts of the compiled step; a number to log is loss.item() behind engine.step(), or engine.losses"
+        )
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse_arithmetic
+    __pow__ = __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse_arithmetic
+
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What a script computes of outputs or losses in Python is no part of the compiled step."""
@@ -100,17 +138,16 @@ class Engine:
         self._promised: list[Loss] = []  # of the step that is being gathered
         self._awaits_backward: Loss | None = None
         self._steps = 0
+        self._trains = True
         self._last: Run | None = None
         self._keeps = temporary_folder()
         self._folder = pathlib.Path(self._keeps.name)
 
-    def __call__(self, batch: Any = None, **inputs: Any) -> Loss:
-        """Takes a micro-batch: tensors by input name, labels included, [micro_batch × dp, …] each."""
-        if batch is not None and not isinstance(batch, Mapping):
-            raise UsageError(
-                f"engine is called with a {type(batch).__name__}, expected tensors by input name, labels among them"
-            )
-        arrays = {str(k): datasets.as_array(v, str(k)) for k, v in {**(batch or {}), **inputs}.items() if v is not None}
+    def __call__(self, *batch: Any, **inputs: Any) -> Loss:
+        """Takes a micro-batch: tensors by input name, labels included, or in forward's order, the labels last; [micro_batch × dp, …] each."""
+        arrays = {
+            str(k): datasets.as_array(v, str(k)) for k, v in {**self._named(batch), **inputs}.items() if v is not None
+        }
         if self._awaits_backward is not None:
             raise UsageError("engine is called twice, expected engine.backward(loss) between")
         job = self._compiled(arrays)
@@ -124,6 +161,30 @@ class Engine:
         self._batches.append(arrays)
         self._awaits_backward = Loss(self)
         return self._awaits_backward
+
+    def _named(self, batch: tuple[Any, ...]) -> Mapping[str, Any]:
+        """Tensors by input name, of a mapping, or of as many as forward has to be given, and labels."""
+        if len(batch) == 1 and isinstance(batch[0], Mapping):
+            return batch[0]
+        if len(batch) == 1 and not isinstance(batch[0], (list, tuple)):
+            raise UsageError(
+                f"engine is called with a {type(batch[0]).__name__}, expected tensors by input name, labels among them"
+            )
+        values = batch[0] if len(batch) == 1 else batch
+        labels = self._flags.get("labels") or "labels"
+        needed = [
+            name
+            for name, parameter in inspect.signature(self.module.forward).parameters.items()
+            if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != labels
+        ]
+        names = [*needed, labels]
+        is_whole = len(values) == len(names) or (len(values) == len(needed) and self._loss == "causal_lm")
+        if values and not (needed and is_whole):
+            raise UsageError(
+                f"engine is given {len(values)} tensors without names, expected {', '.join(names)}, as {type(self.module).__name__}"
+                f'.forward has to be given; give them by name, as engine({{"{names[0]}": …}})'
+            )
+        return dict(zip(names, values))
 
     def backward(self, loss: Loss) -> None:
         """Takes the micro-batch's gradient."""
@@ -189,14 +250,36 @@ class Engine:
 
             labels = self._flags.get("labels") or "labels"
             example = {name: torch.from_numpy(array[:1].copy()) for name, array in arrays.items() if name != labels}
+            self._trains = self.module.training
             self.job = compile_model(self.module, example, loss=self._loss, config=self._config, **self._flags)
         return self.job
 
+    def __getattr__(self, name: str) -> Any:
+        """Refused, with what there is instead."""
+        raise _missing("engine", name)
+
+    def get_lr(self) -> list[float]:
+        """The rate of the last step."""
+        self.flush()
+        return [step.lr or 0.0 for step in self._told[-1:]]
+
+    def get_global_grad_norm(self) -> float | None:
+        """That of the last step, before clipping."""
+        self.flush()
+        return self._told[-1].grad_norm if self._told else None
+
     def train(self, mode: bool = True) -> "Engine":
-        """As of a module, before the first batch."""
+        """As of a module: before the first batch, with which the step is compiled in the mode that the module is in."""
         if not mode:
             raise UsageError(
                 "engine.eval() is called, expected job.evaluate(dataset), or the module with engine.state_dict()"
+            )
+        if self.job is None:
+            self.module.train()
+        elif not self._trains:
+            raise UsageError(
+                "engine.train() is called behind the first batch, with which the step was compiled in the module's evaluation "
+                "mode; expected it before"
             )
         return self
 

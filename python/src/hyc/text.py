@@ -159,22 +159,36 @@ def _text_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
     yield Piece(f"{path}:{first}", "".join(held))
 
 
+def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
+    """What a row may be read as, by the keys that say it."""
+    found: dict[str, Piece] = {}
+    if isinstance(row.get("text"), str):
+        found["text"] = Piece(place, row["text"])
+    for key in ("messages", "conversations"):
+        if isinstance(row.get(key), list) and row[key]:
+            found[key] = Piece(place, messages=row[key])
+    for prompt, answer in _PROMPTS:
+        if isinstance(row.get(prompt), str) and isinstance(row.get(answer), str):
+            found[f"{prompt} and {answer}"] = Piece(place, row[answer], row[prompt])
+    if isinstance(row.get("instruction"), str) and isinstance(row.get("output"), str):
+        context = row.get("input") or ""
+        asked = row["instruction"] + ("\n" + context if context else "") + "\n"
+        found["instruction and output"] = Piece(place, row["output"], asked)
+    return found
+
+
 def _piece_of(place: str, row: Any) -> Piece:
     if not isinstance(row, dict):
         raise DataError(
             f"{place}: found a {type(row).__name__}, expected an object with text, messages, or prompt and completion"
         )
-    if isinstance(row.get("text"), str):
-        return Piece(place, row["text"])
-    for key in ("messages", "conversations"):
-        if isinstance(row.get(key), list) and row[key]:
-            return Piece(place, messages=row[key])
-    for prompt, answer in _PROMPTS:
-        if isinstance(row.get(prompt), str) and isinstance(row.get(answer), str):
-            return Piece(place, row[answer], row[prompt])
-    if isinstance(row.get("instruction"), str) and isinstance(row.get("output"), str):
-        context = row.get("input") or ""
-        return Piece(place, row["output"], row["instruction"] + ("\n" + context if context else "") + "\n")
+    found = _layouts_of(place, row)
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        raise DataError(
+            f"{place}: found {' beside '.join(found)}, expected one of them: whether a prompt counts depends on it; leave the others out"
+        )
     keys = ", ".join(list(row)[:8]) or "nothing"
     raise DataError(
         f"{place}: found {keys}, expected text; messages; prompt and completion; or instruction, input and output"

@@ -3,6 +3,7 @@ transformers'; forward, backward and the optimizer are hyc's, on any mesh."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -17,11 +18,10 @@ from typing import Any
 import numpy
 import torch
 import transformers
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 from transformers.trainer_utils import TrainOutput, set_seed
 
-from . import datasets, settings
-from .errors import DataError, UsageError
+from . import datasets, losses, settings
+from .errors import DataError, TraceError, UsageError
 from .job import Job, read_config
 from .job import compile as compile_model
 from .run import Step, temporary_folder
@@ -68,6 +68,12 @@ def _is_open(config: Mapping[str, Any], *keys: str) -> bool:
     return bool(value == "auto")
 
 
+def _counts_padding(sample: Mapping[str, numpy.ndarray]) -> bool:
+    """Whether a position that the mask leaves out has a label that counts: its loss depends on what it sees."""
+    mask, labels = sample.get("attention_mask"), sample["labels"]
+    return mask is not None and mask.shape == labels.shape and bool(numpy.any((mask == 0) & (labels != _UNCOUNTED)))
+
+
 class Trainer(transformers.Trainer):  # type: ignore[misc]
     """A drop-in for transformers.Trainer.
 
@@ -98,27 +104,20 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         per_step = config_batch * ranks * args.gradient_accumulation_steps
         samples, steps = self._samples(per_step)
         self._set_schedule(flags, config, steps)
-        is_causal = self._is_causal()
-        samples = self._padded(samples, is_causal)
-        example = {
-            name: torch.from_numpy(numpy.zeros((1, *value.shape), value.dtype))
-            for name, value in samples[0].items()
-            if name != "labels"
-        }
-        loss = flags.pop("loss", None) or ("causal_lm" if is_causal else "cross_entropy")
+        given = flags.pop("loss", None)
+        loss = given or losses.of(self.model, samples[0]["labels"])
+        samples = self._padded(samples, loss)
         keeps = temporary_folder()
-        self.model.to("cpu")
-        lengths = self._sequences if is_causal and len(set(self._sequences)) > 1 else None
-        self.job = compile_model(self.model, example, loss=loss, config=config, lengths=lengths, **flags)
+        self.job = self._compiled(samples[0], loss, given is None, config, flags)
         path = pathlib.Path(keeps.name) / "data.safetensors"
         writer = datasets.SampleWriter(path, len(samples), samples[0])
         for sample in samples:
             writer.add(sample)
         writer.close()
-        losses = self._run(self.job, path, steps, per_step)
+        steps_losses = self._run(self.job, path, steps, per_step)
         metrics = {
             "train_runtime": round(time.time() - begin, 4),
-            "train_loss": sum(losses) / max(len(losses), 1),
+            "train_loss": sum(steps_losses) / max(len(steps_losses), 1),
             "epoch": self.state.epoch,
         }
         self.log(metrics)
@@ -210,8 +209,27 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         }
         params.update({name: value for name, value in own.items() if params.get(name) == "auto"})
 
-    def _is_causal(self) -> bool:
-        return type(self.model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+    def _compiled(
+        self, sample: Mapping[str, numpy.ndarray], loss: str, finds: bool, config: Any, flags: Mapping[str, Any]
+    ) -> Job:
+        """The programs, of a model in the mode that transformers trains in. Where forward computes the loss it is given the labels;
+        where hyc `finds` it there, the rest of what forward returns is left out."""
+        computes = loss not in losses.BUILT_IN
+        example = {
+            name: torch.from_numpy(numpy.zeros((1, *value.shape), value.dtype))
+            for name, value in sample.items()
+            if computes or name != "labels"
+        }
+        lengths = self._sequences if losses.is_causal(self.model) and len(set(self._sequences)) > 1 else None
+        self.model.to("cpu")
+        self.model.train()
+        with losses.returning_alone(self.model) if computes and finds else contextlib.nullcontext():
+            try:
+                return compile_model(self.model, example, loss=loss, config=config, lengths=lengths, **flags)
+            except TraceError as error:
+                if isinstance(error.__cause__, UsageError):
+                    raise error.__cause__ from None
+                raise
 
     def _batches(self) -> Iterator[Mapping[str, Any]]:
         """Epoch after epoch, sampled and collated as transformers does."""
@@ -261,11 +279,27 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             raise DataError(f"the collator gives {', '.join(arrays)}, expected labels among them")
         return [{name: array[row] for name, array in arrays.items()} for row in range(len(arrays["labels"]))]
 
-    def _padded(self, samples: list[dict[str, numpy.ndarray]], is_causal: bool) -> list[dict[str, numpy.ndarray]]:
-        """All of one length. What is padded behind a causal model's tokens reaches no label, so that no mask is needed."""
-        if not is_causal:
+    def _padded(self, samples: list[dict[str, numpy.ndarray]], loss: str) -> list[dict[str, numpy.ndarray]]:
+        """All of one length, where a causal model's tokens are; labels that are numbers as such.
+
+        What is padded behind a causal model's tokens reaches none of them, so that no mask is needed, unless it carries labels, or
+        the loss is the model's own.
+        """
+        if loss in ("mse", "binary_cross_entropy"):
+            return [sample | {"labels": losses.as_scores(sample["labels"], self.model)} for sample in samples]
+        if not losses.is_causal(self.model):
             return samples
-        longest = max(len(sample["input_ids"]) for sample in samples)
+        sequence = self._sequence_of(max(len(sample["input_ids"]) for sample in samples))
+        for index, sample in enumerate(samples):
+            mask = sample.get("attention_mask")
+            if mask is not None and numpy.any(numpy.diff(mask.astype(numpy.int8)) > 0):
+                raise DataError(
+                    f"sample {index} is padded in front of its tokens, expected behind them: padding_side='right'"
+                )
+        is_masked = loss not in losses.BUILT_IN or any(map(_counts_padding, samples))
+        return [self._lengthened(sample, sequence, is_masked) for sample in samples]
+
+    def _sequence_of(self, longest: int) -> int:
         positions = [getattr(self.model.config, key) for key in _LENGTHS if getattr(self.model.config, key, None)]
         most = min(positions, default=longest)
         sequence = max(self._sequences, default=0) or min(most, -(-longest // 8) * 8)
@@ -273,19 +307,21 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             raise DataError(
                 f"the longest sample has {longest} tokens, expected at most {sequence}; cut samples, or give sequence="
             )
-        fill = getattr(self.processing_class, "pad_token_id", None) or 0
-        padded = []
-        for index, sample in enumerate(samples):
-            mask = sample.get("attention_mask")
-            if mask is not None and numpy.any(numpy.diff(mask.astype(numpy.int8)) > 0):
-                raise DataError(
-                    f"sample {index} is padded in front of its tokens, expected behind them: padding_side='right'"
-                )
-            size = len(sample["input_ids"])
-            ids = numpy.full(sequence, fill, numpy.int64)
-            labels = numpy.full(sequence, _UNCOUNTED, numpy.int64)
-            ids[:size], labels[:size] = sample["input_ids"], sample["labels"]
-            padded.append({"input_ids": ids, "labels": labels})
+        return sequence
+
+    def _lengthened(self, sample: Mapping[str, numpy.ndarray], sequence: int, is_masked: bool) -> dict[str, numpy.ndarray]:
+        """With as many tokens as `sequence`, and as much of whatever else is there by token."""
+        fills = {"input_ids": getattr(self.processing_class, "pad_token_id", None) or 0, "labels": _UNCOUNTED}
+        size = len(sample["input_ids"])
+        padded = {}
+        for name, array in sample.items():
+            if name == "attention_mask" and not is_masked:
+                continue
+            if array.ndim and len(array) == size:
+                longer = numpy.full((sequence, *array.shape[1:]), fills.get(name, 0), array.dtype)
+                longer[:size] = array
+                array = longer
+            padded[name] = array
         return padded
 
     def _run(self, job: Job, path: "os.PathLike[str]", steps: int, per_step: int) -> list[float]:

@@ -8,23 +8,32 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
-from .. import settings, tools
-from ..errors import DataError, InputOutputError, UsageError, error_for
+from .. import settings
+from ..errors import DataError, InputOutputError, UsageError
 from ..plan import programs_in
 from ..run import launch
 from ..tokenise import tokenise
 from ..wandb_log import WandbLog, check_installed
 from .arguments import Parser, natural
+from .children import Stopped, call, taking_signals
 
 _LONGEST = 1024
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx")
-_OWN = ("data", "steps", "o", "loss", "save_weights", "dim")  # what this command says itself
+# What this command says itself, and by what it is told.
+_OWN = {
+    "data": "it is --data of this command",
+    "steps": "it is --steps of this command",
+    "o": "it is -o of this command",
+    "loss": "it is causal_lm; other losses have hyc-compile and hyc-run (hyc compile, hyc run)",
+    "save_weights": "it is -o that says where the trained model goes",
+    "dim": "it is --sequence that says how many tokens a sample has",
+}
 # What belongs to a tokenizer, and is copied beside the weights.
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -51,7 +60,9 @@ def split_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
         flag, equals, _ = word.partition("=")
         keyword = flag.lstrip("-").replace("-", "_")
         option = compiles.get(keyword) or runs.get(keyword)
-        if not word.startswith("--") or option is None or keyword in _OWN:
+        if word.startswith("--") and keyword in _OWN:
+            raise UsageError(f"{flag} is set by hyc train itself: {_OWN[keyword]}")
+        if not word.startswith("--") or option is None:
             known = [each.flag for table in (compiles, runs) for each in table.values()]
             near = difflib.get_close_matches(flag, known, 1)
             raise UsageError(f"unknown flag '{flag}'" + (f"; the nearest is '{near[0]}'" if near else ""))
@@ -123,16 +134,9 @@ def _tokenised(
     return ",".join(mixed)
 
 
-def _call(tool: str, arguments: Sequence[str]) -> None:
-    """A tool on this terminal. Its own lines have said what is wrong, when it fails."""
-    process = subprocess.Popen([tools.find(tool), *arguments])
-    try:
-        status = process.wait()
-    except BaseException:
-        process.wait()  # the terminal has interrupted it, too
-        raise
-    if status != 0:
-        raise error_for(status, f"{tool} ended with status {status}")
+def _without_folder(line: str) -> str:
+    """Of what hyc-compile prints: not how to train by programs that are gone when this command ends."""
+    return re.sub(r"^wrote .* in ([0-9.]+ s).*$", r"compiled in \1", line)
 
 
 def _train_with_wandb(project: str, programs: str, arguments: Sequence[str]) -> None:
@@ -154,7 +158,15 @@ def _copy_tokenizer(folder: pathlib.Path, to: pathlib.Path) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """The command."""
+    """The command. A signal that ends it ends the tools before, and leaves nothing of its own."""
+    try:
+        with taking_signals():
+            return _train(words)
+    except Stopped as stopped:
+        raise stopped.as_error() from None
+
+
+def _train(words: Sequence[str]) -> int:
     parser = Parser("hyc train", (__doc__ or "") + " Every other flag of hyc-compile and hyc-run may be given, too.")
     parser.add_argument(
         "model", metavar="MODEL_FOLDER", help="config.json, the tokenizer, and weights to start from if any"
@@ -195,12 +207,15 @@ def main(words: Sequence[str]) -> int:
         scratch = pathlib.Path(work)
         data = _tokenised(sources, given.model, scratch, sequence, given.pack)
         programs, trained = str(scratch / "out"), scratch / "trained"
-        _call("hyc-compile", [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs])
+        compiles = [given.model, "--loss=causal_lm", f"--dim=seq={sequence}", *for_compile, "-o", programs]
+        stopped = call("hyc-compile", compiles, _without_folder)
+        if stopped is not None:
+            raise Stopped(stopped)
         arguments = [f"--data={data}", f"--steps={given.steps}", f"--save-weights={trained}", *for_run]
         if given.wandb:
             _train_with_wandb(given.wandb, programs, arguments)
         else:
-            _call("hyc-run", [programs, *arguments])
+            call("hyc-run", [programs, *arguments])
         _copy_tokenizer(folder, trained)
         try:
             trained.rename(output)
