@@ -328,6 +328,23 @@ def test_the_loss_is_the_one_that_transformers_trainer_has(make, data, loss, inp
     assert "forward" not in vars(model)
 
 
+def test_gradient_checkpointing_is_hycs(tmp_path):
+    model = make_model("llama")
+    model.gradient_checkpointing_enable({"use_reentrant": True})
+    losses = {}
+    for name, each in {"with": model, "without": make_model("llama")}.items():
+        trainer = hyc.Trainer(
+            model=each,
+            args=arguments(hyc.TrainingArguments, tmp_path / name, 2),
+            train_dataset=rows(tokens),
+            optimize=0,
+        )
+        losses[name] = losses_of(trainer)
+        assert trainer.job.plan.values.get("recompute") == ("layer" if name == "with" else "none")
+    assert losses["with"] == losses["without"]
+    assert any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
 def test_a_model_that_takes_labels_and_returns_no_loss_is_refused(tmp_path):
     trainer = hyc.Trainer(
         model=Scores(), args=arguments(hyc.TrainingArguments, tmp_path, 2), train_dataset=numbers_of_five()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -64,9 +65,15 @@ def _family_of(model: torch.nn.Module) -> type | None:
 
 
 def is_causal(model: torch.nn.Module) -> bool:
-    """Whether it is a language model that sees what is before a token alone."""
+    """Whether it is a language model that sees what is before a token alone, be its class the model's own code under that name."""
     family = _family_of(model)
-    return family is not None and family.__name__ in _CAUSAL
+    return type(base_of(model)).__name__ in _CAUSAL or (family is not None and family.__name__ in _CAUSAL)
+
+
+def _code_of(family: type) -> types.CodeType:
+    """What forward is made of, without what decorates it."""
+    code: types.CodeType = inspect.unwrap(getattr(family, "forward")).__code__
+    return code
 
 
 def _is_as_published(model: torch.nn.Module, family: type) -> bool:
@@ -91,12 +98,16 @@ def of(model: torch.nn.Module, labels: numpy.ndarray) -> str:
     config: Any = getattr(base, "config", None)
     if getattr(config, "is_encoder_decoder", False) or getattr(config, "output_router_logits", False):
         return OWN
+    code = _code_of(family)
     if family.__name__ in _CAUSAL:
-        # The others compare each position with its own label, or have more terms.
-        shifts = "loss_function" in inspect.unwrap(getattr(family, "forward")).__code__.co_names
-        return "causal_lm" if shifts and getattr(base, "loss_type", None) in (None, "ForCausalLM") else OWN
+        # The others compare each position with its own label, shift by themselves, or have more terms.
+        shifts = "loss_function" in code.co_names and "shift_labels" not in code.co_varnames
+        has_more = bool(getattr(config, "z_loss_coefficient", 0))
+        is_plain = shifts and not has_more and getattr(base, "loss_type", None) in (None, "ForCausalLM")
+        return "causal_lm" if is_plain else OWN
     if family.__name__ in _OF_PROBLEMS:
-        return _OF_PROBLEM.get(_problem_of(config, labels), OWN)
+        asks = {"problem_type", "loss_function"} & {*code.co_names}  # the others know classes alone
+        return _OF_PROBLEM.get(_problem_of(config, labels), OWN) if asks else OWN
     return "cross_entropy" if family.__name__ in _OF_CLASSES else OWN
 
 

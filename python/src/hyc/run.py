@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -18,6 +19,7 @@ from . import tools, weights
 from .errors import DataError, InputOutputError, UnavailableError, error_for
 
 if TYPE_CHECKING:
+    from .command.children import Relay
     import torch
 
 
@@ -106,11 +108,14 @@ class Run:
         return f"<hyc.Run of {len(self.steps)} steps{last}>"
 
 
-def _collect(stream: IO[str], into: list[str]) -> threading.Thread:
-    """Reads a pipe to its end beside whatever else goes on, so that nobody waits for it to be read."""
+def _collect(stream: IO[str], into: list[str], hear: Callable[[str], object] | None = None) -> threading.Thread:
+    """Reads a pipe to its end beside whatever else goes on, so that nobody waits for it to be read. `hear` is told each line."""
 
     def read() -> None:
-        into.extend(stream)
+        for line in stream:
+            into.append(line)
+            if hear is not None:
+                hear(line)
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -166,12 +171,14 @@ def launch(
     watch: Callable[[Step], object] | None = None,
     shows: bool | None = None,
     copy: LogCopy | None = None,
+    relay: Relay | None = None,
 ) -> tuple[list[Step], str]:
     """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
 
     Steps come by a pipe that hyc-run writes its log to. An exception in `on_step`, and Ctrl-C, end the ranks before they go
     on to the caller. `watch` hears of steps, too. hyc-run's own lines are shown on this terminal where `shows` says so,
-    by default on a terminal without `on_step`. `copy` is told of each line.
+    by default on a terminal without `on_step`. `copy` is told of each line. Signals that
+    `relay` takes are passed on, and the run ends by them as it does.
     """
     read_end, write_end = os.pipe()
     if shows is None:
@@ -196,22 +203,23 @@ def launch(
     said: list[str] = []
     printed: list[str] = []
     assert process.stderr is not None
-    threads = [_collect(process.stderr, said)]
+    threads = [_collect(process.stderr, said, relay.hear if relay else None)]
     if process.stdout is not None:
         threads.append(_collect(process.stdout, printed))
     steps: list[Step] = []
     try:
-        for line in _lines(read_end):
-            if copy is not None:
-                copy.add(line)
-            step = Step.parse(line)
-            if step is None:
-                continue
-            steps.append(step)
-            for listener in (watch, on_step):
-                if listener is not None:
-                    listener(step)
-        process.wait()
+        with relay.follow(process) if relay else contextlib.nullcontext():
+            for line in _lines(read_end):
+                if copy is not None:
+                    copy.add(line)
+                step = Step.parse(line)
+                if step is None:
+                    continue
+                steps.append(step)
+                for listener in (watch, on_step):
+                    if listener is not None:
+                        listener(step)
+            process.wait()
     except BaseException:
         tools.end(process)
         raise

@@ -162,8 +162,6 @@ def _text_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
 def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
     """What a row may be read as, by the keys that say it."""
     found: dict[str, Piece] = {}
-    if isinstance(row.get("text"), str):
-        found["text"] = Piece(place, row["text"])
     for key in ("messages", "conversations"):
         if isinstance(row.get(key), list) and row[key]:
             found[key] = Piece(place, messages=row[key])
@@ -174,6 +172,9 @@ def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
         context = row.get("input") or ""
         asked = row["instruction"] + ("\n" + context if context else "") + "\n"
         found["instruction and output"] = Piece(place, row["output"], asked)
+    # Empty beside another one it is a column that the rows of a table have.
+    if isinstance(row.get("text"), str) and (row["text"] or not found):
+        found = {"text": Piece(place, row["text"]), **found}
     return found
 
 

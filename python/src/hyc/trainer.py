@@ -74,6 +74,24 @@ def _counts_padding(sample: Mapping[str, numpy.ndarray]) -> bool:
     return mask is not None and mask.shape == labels.shape and bool(numpy.any((mask == 0) & (labels != _UNCOUNTED)))
 
 
+def _checkpointing_in(model: torch.nn.Module) -> list[Any]:
+    """Modules that compute activations again, by torch."""
+    return [module for module in model.modules() if getattr(module, "gradient_checkpointing", False) is True]
+
+
+@contextlib.contextmanager
+def _without_checkpointing(model: torch.nn.Module) -> Iterator[None]:
+    """The time in which a model is traced: what is computed again is a question of hyc's plan."""
+    found = _checkpointing_in(model)
+    for module in found:
+        module.gradient_checkpointing = False
+    try:
+        yield
+    finally:
+        for module in found:
+            module.gradient_checkpointing = True
+
+
 class Trainer(transformers.Trainer):  # type: ignore[misc]
     """A drop-in for transformers.Trainer.
 
@@ -223,7 +241,10 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         lengths = self._sequences if losses.is_causal(self.model) and len(set(self._sequences)) > 1 else None
         self.model.to("cpu")
         self.model.train()
-        with losses.returning_alone(self.model) if computes and finds else contextlib.nullcontext():
+        if _checkpointing_in(self.model):
+            flags = {"recompute": "layer", **flags}
+        alone = losses.returning_alone(self.model) if computes and finds else contextlib.nullcontext()
+        with _without_checkpointing(self.model), alone:
             try:
                 return compile_model(self.model, example, loss=loss, config=config, lengths=lengths, **flags)
             except TraceError as error:

@@ -21,7 +21,7 @@ from ..run import launch
 from ..tokenise import tokenise
 from ..wandb_log import WandbLog, check_installed
 from .arguments import Parser, natural
-from .children import Stopped, call, taking_signals
+from .children import Relay, Stopped, call, taking_signals
 
 _LONGEST = 1024
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx")
@@ -145,7 +145,9 @@ def _train_with_wandb(project: str, programs: str, arguments: Sequence[str]) -> 
     log = WandbLog(project, {"arguments": list(arguments), "plan": plan})
     failed = True
     try:
-        launch(pathlib.Path(programs), arguments, None, log.step, shows=True)
+        relay = Relay()
+        with taking_signals(relay.take):
+            launch(pathlib.Path(programs), arguments, None, log.step, shows=True, relay=relay)
         failed = False
     finally:
         log.finish(failed)
