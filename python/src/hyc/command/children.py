@@ -144,8 +144,8 @@ def call(tool: str, arguments: Sequence[str], show: Callable[[str], str] | None 
                 text=True,
                 errors="replace",
             )
-        except OSError as error:
-            raise UnavailableError(f"cannot start {command[0]}: {error.strerror}") from error
+        except OSError as why:
+            raise UnavailableError(f"cannot start {command[0]}: {why.strerror}") from why
         pipe = process.stdout or process.stderr
         stream = sys.stdout if process.stdout else sys.stderr
         lines = threading.Thread(target=pass_lines, args=(pipe, stream), daemon=True)
