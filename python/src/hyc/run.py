@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from . import tools, weights
 from .errors import DataError, InputOutputError, UnavailableError, error_for
+from .signals import Relay
 
 if TYPE_CHECKING:
-    from .command.children import Relay
     import torch
 
 

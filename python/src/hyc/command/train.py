@@ -18,10 +18,11 @@ from .. import settings
 from ..errors import DataError, InputOutputError, UsageError
 from ..plan import programs_in
 from ..run import launch
+from ..signals import Relay, Stopped, taking_signals
 from ..tokenise import tokenise
 from ..wandb_log import WandbLog, check_installed
 from .arguments import Parser, natural
-from .children import Relay, Stopped, call, taking_signals
+from .children import call
 
 _LONGEST = 1024
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx")
