@@ -54,6 +54,10 @@ add_custom_target(hyc_tablegen_all)
 # Sources name what they include all the same: -DHYC_PRECOMPILED_HEADER=OFF must build.
 option(HYC_PRECOMPILED_HEADER "Parse the headers of MLIR and of the dialects once for all libraries" ON)
 if(HYC_PRECOMPILED_HEADER)
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # As for GCC. CMake's own words hand both files through -Xclang, where ccache leaves their folders in what it compares.
+    set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include <PCH_HEADER>)
+  endif()
   set(pch_source ${PROJECT_SOURCE_DIR}/cmake/Precompiled.h)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp.new "")
   file(COPY_FILE ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp.new ${PROJECT_BINARY_DIR}/precompiled/precompiled.cpp ONLY_IF_DIFFERENT)

@@ -1,6 +1,7 @@
 // Every operator that torch tags as core is a row of the importer's tables, or refused by name with what serves
 // instead: torch/core-aten.txt, which test/models/core_aten.py writes with torch.
 #include "lib/Import/TorchExport/Translator.h"
+#include "test/Places.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ struct Verdict {
 
 std::vector<Verdict> readVerdicts() {
   std::vector<Verdict> verdicts;
-  std::ifstream file(HYC_CORE_ATEN);
+  std::ifstream file(hyc::places::inTree("test/conformance/torch/core-aten.txt"));
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     Verdict each;

@@ -1,6 +1,7 @@
 // Units of several programs: written, compiled by the host compiler, loaded, called.
 #include "Library.h"
 
+#include "test/Places.h"
 #include "llvm/Support/xxhash.h"
 
 #include <dlfcn.h>
@@ -18,6 +19,7 @@ using namespace hyc::conformance;
 namespace fs = std::filesystem;
 
 namespace {
+const std::string kScratch = hyc::places::inBuild("test/conformance/scratch");
 constexpr size_t kTestsPerUnit = 24;
 
 /// Once at the top, so that each program can stand in a namespace of its own.
@@ -71,7 +73,7 @@ constexpr char kFlags[] = "-std=c++20 -O2 -march=native -mtune=generic -ffp-cont
 std::string headersHash() {
   std::map<std::string, std::string> texts;
   for (const char *folder : {"/kernels", "/runtime/include"})
-    for (const auto &entry : fs::recursive_directory_iterator(std::string(HYC_TEST_SOURCE_DIR) + folder))
+    for (const auto &entry : fs::recursive_directory_iterator(hyc::places::inTree("") + folder))
       if (entry.path().extension() == ".h") {
         std::stringstream text;
         text << std::ifstream(entry.path()).rdbuf();
@@ -122,10 +124,10 @@ Libraries::Libraries(std::vector<LoweredTest> &tests) {
       unit.tests.push_back(test);
     }
   }
-  fs::create_directories(HYC_TEST_SCRATCH);
-  writeFile(std::string(HYC_TEST_SCRATCH) + "/addresses.h", tests.empty() ? "" : addressesOf(tests));
+  fs::create_directories(kScratch);
+  writeFile(kScratch + "/addresses.h", tests.empty() ? "" : addressesOf(tests));
   for (Unit &unit : units)
-    unit.path = std::string(HYC_TEST_SCRATCH) + "/" + std::to_string(llvm::xxh3_64bits(unit.source + headers));
+    unit.path = kScratch + "/" + std::to_string(llvm::xxh3_64bits(unit.source + headers));
   compile();
 }
 
@@ -134,8 +136,8 @@ bool Libraries::build(const Unit &unit) {
     return true;
   writeFile(unit.path + ".cpp", unit.source);
   std::string include =
-      std::string(" -I") + HYC_TEST_SOURCE_DIR + " -I" + HYC_TEST_SOURCE_DIR + "/runtime/include -I" + HYC_TEST_SCRATCH;
-  std::string command = std::string(HYC_TEST_CXX) + " " + kFlags + include + " " + unit.path + ".cpp -o " + unit.path +
+      " -I" + hyc::places::inTree("") + " -I" + hyc::places::inTree("runtime/include") + " -I" + kScratch;
+  std::string command = hyc::places::compiler() + " " + kFlags + include + " " + unit.path + ".cpp -o " + unit.path +
                         ".tmp 2> " + unit.path + ".log && mv " + unit.path + ".tmp " + unit.path + ".so";
   return std::system(command.c_str()) == 0;
 }

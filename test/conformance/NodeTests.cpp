@@ -4,6 +4,7 @@
 //   onnx_node_tests [--every N] [--only TEXT] [--lower-only] [--write-table]
 //   onnx_node_tests --data FOLDER   others, such as hyc-fuzz-graphs writes: each that becomes a program has to pass
 #include "Library.h"
+#include "test/Places.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +18,8 @@ using namespace hyc::conformance;
 namespace fs = std::filesystem;
 
 namespace {
+const std::string kTable = hyc::places::inTree("test/conformance/node-tests.txt");
+
 struct Options {
   size_t every = 1;
   std::string only;
@@ -28,7 +31,7 @@ struct Options {
 /// "pass NAME" or "skip NAME reason".
 std::map<std::string, std::string> readTable() {
   std::map<std::string, std::string> skipped;
-  std::ifstream file(HYC_TEST_TABLE);
+  std::ifstream file(kTable);
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string verdict, name, reason;
@@ -56,7 +59,7 @@ std::vector<std::string> listTests(const Options &options) {
 
 /// Reasons that the table has stay: some are written by hand.
 void writeTable(const std::vector<LoweredTest> &tests, const std::map<std::string, std::string> &before) {
-  std::ofstream file(HYC_TEST_TABLE);
+  std::ofstream file(kTable);
   file << "# ONNX's node tests (Debian's libonnx-testdata), each with what becomes of it. Written by onnx_node_tests\n"
           "# --write-table, which keeps reasons; a test that passes may not become one that does not.\n";
   for (const LoweredTest &test : tests) {

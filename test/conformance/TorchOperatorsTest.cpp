@@ -5,6 +5,7 @@
 #include "../equivalence/TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/Interpreter.h"
+#include "test/Places.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,10 +20,12 @@ using interpreter::ElementKind;
 using interpreter::Tensor;
 
 namespace {
+const std::string kCases = hyc::places::inBuild("test/conformance/torch");
+
 /// "nn.functional.pad.reflect-2" of the file's name.
 std::vector<std::string> readCases() {
   std::vector<std::string> names;
-  for (const auto &entry : std::filesystem::directory_iterator(HYC_TORCH_CASES))
+  for (const auto &entry : std::filesystem::directory_iterator(kCases))
     if (entry.path().extension() == ".pt2")
       names.push_back(entry.path().stem());
   std::sort(names.begin(), names.end());
@@ -43,7 +46,7 @@ std::vector<std::string> readOperators() {
 /// By case, what the refusal says: `NAME-N WORDS`, or `NAME WORDS` for all of an operator; # begins a comment.
 std::map<std::string, std::string> readRefused() {
   std::map<std::string, std::string> refused;
-  std::ifstream file(HYC_TORCH_REFUSED);
+  std::ifstream file(hyc::places::inTree("test/conformance/torch/refused.txt"));
   for (std::string line; std::getline(file, line);)
     if (size_t space = line.find(' '); !line.empty() && line[0] != '#' && space != std::string::npos)
       refused[line.substr(0, space)] = line.substr(space + 1);
@@ -77,8 +80,7 @@ void expectNear(const std::vector<double> &actual, const std::vector<double> &ex
 class Case {
 public:
   explicit Case(const std::string &name)
-      : path(std::string(HYC_TORCH_CASES "/") + name + ".pt2"),
-        told(hyc_e2e::readSafeTensors(std::string(HYC_TORCH_CASES "/") + name + ".safetensors")) {}
+      : path(kCases + "/" + name + ".pt2"), told(hyc_e2e::readSafeTensors(kCases + "/" + name + ".safetensors")) {}
 
   /// The refusal's words; empty where the archive is read.
   std::string refusal() const {
@@ -146,7 +148,7 @@ private:
   llvm::FailureOr<interpreter::Interpreter> create(const TrainedModule &module) const {
     interpreter::Options options;
     options.arithmetic = interpreter::Arithmetic::Wide;
-    options.baseDirectory = HYC_TORCH_CASES;
+    options.baseDirectory = kCases;
     return interpreter::Interpreter::create(module.get(), options);
   }
   static std::vector<std::string> outputNames(FuncOp entry) {

@@ -1,6 +1,8 @@
 // Child processes without a shell, and the files that they leave.
 #include "CompiledRun.h"
 
+#include "test/Places.h"
+
 #include "nlohmann/json.hpp"
 #include <algorithm>
 #include <cctype>
@@ -18,6 +20,8 @@
 #include <unistd.h>
 
 using namespace hyc_e2e;
+
+static const std::string kScratch = hyc::places::inBuild("test/e2e/out");
 
 static std::vector<char *> asArgv(const std::vector<std::string> &arguments) {
   std::vector<char *> argv;
@@ -57,8 +61,8 @@ int hyc_e2e::waitFor(pid_t pid, double seconds) {
 }
 
 Outcome hyc_e2e::execute(const std::vector<std::string> &arguments) {
-  std::string file = std::string(HYC_E2E_DIR) + "/output." + std::to_string(getpid());
-  std::filesystem::create_directories(HYC_E2E_DIR);
+  std::string file = kScratch + "/output." + std::to_string(getpid());
+  std::filesystem::create_directories(kScratch);
   pid_t pid = start(arguments, file);
   int raw = 0;
   waitpid(pid, &raw, 0);
@@ -75,11 +79,11 @@ Outcome hyc_e2e::executePython(const std::string &program, const std::vector<std
   return execute(command);
 }
 
-std::string hyc_e2e::tool(const std::string &name) { return std::string(HYC_BIN_DIR) + "/" + name; }
-std::string hyc_e2e::model(const std::string &name) { return std::string(HYC_MODELS_DIR) + "/" + name; }
+std::string hyc_e2e::tool(const std::string &name) { return hyc::places::program(name); }
+std::string hyc_e2e::model(const std::string &name) { return hyc::places::model(name); }
 
 std::string hyc_e2e::scratch(const std::string &name) {
-  std::string folder = std::string(HYC_E2E_DIR) + "/" + name + "." + std::to_string(getpid());
+  std::string folder = kScratch + "/" + name + "." + std::to_string(getpid());
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(std::filesystem::path(folder).parent_path());
   return folder;

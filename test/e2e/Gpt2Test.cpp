@@ -1,6 +1,7 @@
 // The tiny GPT-2 on emitted executables: against PyTorch on one rank, and against one rank in every kind of layout.
 #include "CompiledRun.h"
 #include "SafeTensors.h"
+#include "test/Places.h"
 
 #include "gtest/gtest.h"
 #include <cmath>
@@ -133,7 +134,7 @@ TEST(Gpt2VirtualStages, PlanGivesTheSameLossesBack) {
 TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
   std::string folder = scratch("hand-written-plan"), gradients = folder + "/gradients.safetensors";
   std::vector<std::string> arguments = compileArguments({2, 2, 2, "1f1b", "sgd"}, folder);
-  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/hand-written.plan.json"});
+  arguments.insert(arguments.end(), {"--plan", hyc::places::inTree("test/e2e/hand-written.plan.json")});
   Outcome outcome = execute(arguments);
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);
@@ -144,7 +145,7 @@ TEST(Gpt2HandWrittenPlan, AgreesWithOneRank) {
 TEST(Gpt2FourAxes, AgreeWithOneRank) {
   std::string folder = scratch("four-axes"), gradients = folder + "/gradients.safetensors";
   std::vector<std::string> arguments = compileArguments({2, 1, 2, "1f1b", "sgd"}, folder);
-  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/four-axes.plan.json"});
+  arguments.insert(arguments.end(), {"--plan", hyc::places::inTree("test/e2e/four-axes.plan.json")});
   Outcome outcome = execute(arguments);
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_NE(outcome.output.find("8 ranks (tp 2 × pp 1 × dp 2 × ep 2)"), std::string::npos) << outcome.output;
@@ -159,7 +160,7 @@ TEST(Gpt2FourAxes, AgreeWithOneRank) {
 TEST(Gpt2SubAxes, AgreeWithOneRank) {
   std::string folder = scratch("sub-axes"), gradients = folder + "/gradients.safetensors";
   std::vector<std::string> arguments = compileArguments({1, 1, 4, "1f1b", "sgd"}, folder);
-  arguments.insert(arguments.end(), {"--plan", HYC_E2E_SOURCE_DIR "/sub-axes.plan.json"});
+  arguments.insert(arguments.end(), {"--plan", hyc::places::inTree("test/e2e/sub-axes.plan.json")});
   Outcome outcome = execute(arguments);
   ASSERT_EQ(outcome.status, 0) << outcome.output;
   expectLosses(train(folder, kSteps, {"--dump-gradients", gradients}).losses, oneRank("sgd"), 1e-5);

@@ -2,6 +2,7 @@
 // undisturbed training; and what docs/checkpoints.md shows of reading a checkpoint without hyc. Skipped without torch.
 #include "CompiledRun.h"
 #include "SafeTensors.h"
+#include "test/Places.h"
 
 #include "gtest/gtest.h"
 #include <cstdlib>
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kHalf = 5;
-const std::string kDocs = std::string(HYC_E2E_SOURCE_DIR) + "/../../docs/checkpoints.md";
+const std::string kDocs = hyc::places::inTree("docs/checkpoints.md");
 
 bool hasTorch() {
   return executePython("import torch.distributed.checkpoint.hf_storage, safetensors.torch", {}).status == 0;
@@ -76,9 +77,9 @@ const std::string &half() {
 std::vector<double> torchLosses(const std::vector<std::string> &arguments) {
   const char *chosen = std::getenv("HYC_TEST_PYTHON");
   std::vector<std::string> command = {"/usr/bin/env", chosen ? chosen : "python3", "-W", "ignore"};
-  command.push_back(std::string(HYC_E2E_SOURCE_DIR) + "/torch_gpt2.py");
+  command.push_back(hyc::places::inTree("test/e2e/torch_gpt2.py"));
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), {std::to_string(kHalf), HYC_MODELS_DIR});
+  command.insert(command.end(), {std::to_string(kHalf), hyc::places::model("")});
   Outcome outcome = execute(command);
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   std::vector<double> losses;

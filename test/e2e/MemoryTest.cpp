@@ -3,6 +3,7 @@
 // overwritten.
 #include "CombinationSample.h"
 #include "CompiledRun.h"
+#include "test/Places.h"
 
 #include "nlohmann/json.hpp"
 #include "gtest/gtest.h"
@@ -100,7 +101,7 @@ constexpr char kGpt2[] = "small-gpt2.json", kLlama[] = "small-llama.json";
 /// address, and compiled as quickly as can be, which changes none either.
 std::vector<std::string> argumentsFor(const std::vector<std::string> &flags, const char *config = kGpt2) {
   std::vector<std::string> arguments = {tool("hyc-compile"),
-                                        std::string(HYC_E2E_SOURCE_DIR) + "/" + config,
+                                        hyc::places::inTree("test/e2e/" + std::string(config)),
                                         "--micro-batch",
                                         "2",
                                         "--grad-accum",
@@ -204,7 +205,7 @@ WatchedRun watch(const std::string &folder, bool evaluates, std::vector<std::str
   if (evaluates)
     further.insert(further.end(),
                    {"--evaluate-data", model("text.bin"), "--evaluate-every", "1", "--evaluate-batches", "1"});
-  setenv("LD_PRELOAD", HYC_ALLOCATION_COUNTER, 1);
+  setenv("LD_PRELOAD", hyc::places::inBuild("test/e2e/libhyc_allocation_counter.so").c_str(), 1);
   setenv("HYC_ALLOCATIONS", counted.c_str(), 1);
   WatchedRun run;
   run.log = train(folder, kSteps, further);

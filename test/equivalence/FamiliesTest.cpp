@@ -5,6 +5,7 @@
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
+#include "test/Places.h"
 
 #include <gtest/gtest.h>
 
@@ -46,7 +47,7 @@ hyc::Plan optionsOfFamily(const std::string &family) {
 
 /// `form`: which of several folders with the same values.
 TrainedModule importFamily(const std::string &family, int64_t samples, const std::string &form = "") {
-  const std::string path = std::string(HYC_MODELS_DIR "/families/") + family + form + "/config.json";
+  const std::string path = hyc::places::model("families/") + family + form + "/config.json";
   return {path, samples, hyc::ModelMode::AsExported,
           referenceOf(family, ".pixels") ? std::nullopt : std::optional(kFolderSequence),
           referenceOf(family, ".attention_mask") != nullptr};
@@ -190,7 +191,7 @@ TEST(Folders, OfWhisperHaveTheSamePositionsByRule) {
        llvm::zip_equal(read, std::array{hyc::FolderWeights::Read, hyc::FolderWeights::Initialise})) {
     hyc::HuggingFaceOptions options;
     options.weights = weights;
-    auto module = hyc::importHuggingFace(context, HYC_MODELS_DIR "/families/whisper/config.json", options);
+    auto module = hyc::importHuggingFace(context, hyc::places::model("families/whisper/config.json"), options);
     ASSERT_TRUE(succeeded(module));
     llvm::FailureOr<Interpreter> interpreter = Interpreter::create(**module);
     ASSERT_TRUE(succeeded(interpreter));

@@ -5,6 +5,7 @@
 #include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/Interpreter.h"
+#include "test/Places.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ namespace {
 constexpr int64_t kSamples = 16, kSequence = 64, kSteps = 4;
 
 NamedTensors batchOf(int64_t step) {
-  static const auto tokens = hyc_e2e::readSafeTensors(HYC_MODELS_DIR "/gpt2-tiny.reference.safetensors").at("tokens");
+  static const auto tokens =
+      hyc_e2e::readSafeTensors(hyc::places::model("gpt2-tiny.reference.safetensors")).at("tokens");
   NamedTensors batch;
   Tensor &ids = batch["input_ids"] = Tensor(ElementKind::I64, {kSamples, kSequence});
   Tensor &labels = batch["labels"] = Tensor(ElementKind::I64, {kSamples, kSequence});
@@ -43,12 +45,12 @@ const Tensor *findState(Interpreter &interpreter, mlir::ModuleOp module, const s
 } // namespace
 
 TEST(Fp8Gpt2, LossesMagnitudesAndScalesAreNearPyTorchs) {
-  const auto expected = hyc_e2e::readSafeTensors(HYC_MODELS_DIR "/gpt2-tiny.fp8.safetensors");
+  const auto expected = hyc_e2e::readSafeTensors(hyc::places::model("gpt2-tiny.fp8.safetensors"));
   hyc::Plan options;
   options.logits = "logits";
   options.weightDecay = 0.01;
   options.precision = "fp8";
-  TrainedModule module(HYC_MODELS_DIR "/gpt2-tiny.onnx", kSamples);
+  TrainedModule module(hyc::places::model("gpt2-tiny.onnx"), kSamples);
   ASSERT_TRUE(module.enter(hyc::Phase::Model, options) && module.enter(hyc::Phase::Train, options))
       << module.diagnostics();
   llvm::FailureOr<Interpreter> interpreter = Interpreter::create(module.get());

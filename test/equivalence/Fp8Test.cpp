@@ -4,6 +4,7 @@
 #include "Comparison.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
+#include "test/Places.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -87,7 +88,7 @@ struct Trained {
   NamedTensors first, last;
 };
 
-const char *kModel = HYC_MODELS_DIR "/gpt2-formats.onnx";
+const std::string kModel = hyc::places::model("gpt2-formats.onnx");
 
 bool isWatched(mlir::Operation &op) {
   if (mlir::isa<hyc::ParamOp>(op))

@@ -4,6 +4,7 @@
 #include "TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
+#include "test/Places.h"
 
 #include <cmath>
 #include <gtest/gtest.h>
@@ -12,12 +13,12 @@ using namespace hyc::equivalence;
 using namespace hyc::interpreter;
 
 namespace {
-const char *kModel = HYC_MODELS_DIR "/gpt2-tiny.onnx";
+const std::string kModel = hyc::places::model("gpt2-tiny.onnx");
 constexpr int64_t kSamples = 16, kSequence = 64, kSteps = 20;
 
 /// What PyTorch computed, read once.
 const std::map<std::string, hyc_e2e::HostTensor> &reference() {
-  static const auto tensors = hyc_e2e::readSafeTensors(HYC_MODELS_DIR "/gpt2-tiny.reference.safetensors");
+  static const auto tensors = hyc_e2e::readSafeTensors(hyc::places::model("gpt2-tiny.reference.safetensors"));
   return tensors;
 }
 

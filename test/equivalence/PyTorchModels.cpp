@@ -1,6 +1,8 @@
 // References are read and one-device runs made once a process.
 #include "PyTorchModels.h"
 
+#include "test/Places.h"
+
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/MeshInterpreter.h"
 #include "hyc/Interpreter/RankInterpreter.h"
@@ -22,11 +24,11 @@ const Reference &hyc::equivalence::referenceOf(const Model &model) {
   static std::map<std::string, Reference> known;
   auto [entry, isNew] = known.try_emplace(model.name);
   if (isNew)
-    entry->second = hyc_e2e::readSafeTensors(std::string(HYC_MODELS_DIR "/") + model.name + ".reference.safetensors");
+    entry->second = hyc_e2e::readSafeTensors(hyc::places::model(std::string(model.name) + ".reference.safetensors"));
   return entry->second;
 }
 
-std::string hyc::equivalence::pathOf(const Model &model) { return std::string(HYC_MODELS_DIR "/") + model.file; }
+std::string hyc::equivalence::pathOf(const Model &model) { return hyc::places::model(model.file); }
 
 Tensor hyc::equivalence::part(const hyc_e2e::HostTensor &all, ElementKind kind, int64_t step, int64_t sample,
                               int64_t samples, int64_t begin, int64_t end) {

@@ -5,6 +5,7 @@
 #include "kernels/attention/op.h"
 #include "kernels/references.h"
 #include "mlir/Parser/Parser.h"
+#include "test/Places.h"
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ const std::set<std::string> kStatements = {"strided_copy", "accumulate", "accumu
                                            "fill",         "constant",   "poison"};
 
 std::string readSource(const std::string &path) {
-  std::ifstream file(std::string(HYC_TEST_SOURCE_DIR) + "/" + path);
+  std::ifstream file(hyc::places::inTree(path));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

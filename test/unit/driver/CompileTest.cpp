@@ -1,6 +1,7 @@
 // hyc::compile as a library: called again and again in one process, with failures in between, without a word.
 #include "hyc/Driver/Compile.h"
 #include "ScratchFolder.h"
+#include "test/Places.h"
 
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ public:
 
 CompileOptions tinyModel(const std::string &output) {
   CompileOptions options;
-  options.input = HYC_MODELS_DIR "/gpt2-tiny.onnx";
+  options.input = hyc::places::model("gpt2-tiny.onnx");
   options.output = output;
   options.pp = 2;
   options.dp = 2;

@@ -1,6 +1,7 @@
 // What is wrong with a model is said once, with its place; nothing crashes, and nothing is allocated by a number that
 // the model alone vouches for.
 #include "OnnxTesting.h"
+#include "test/Places.h"
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -52,7 +53,7 @@ TEST(TruncatedModel, is_refused_at_every_byte) {
 
 TEST(TruncatedModel, of_an_exporter_is_refused_anywhere) {
   TemporaryFolder folder;
-  std::string bytes = readBytes(std::string(HYC_MODELS_DIR) + "/gpt2-plain.onnx");
+  std::string bytes = readBytes(hyc::places::model("gpt2-plain.onnx"));
   ASSERT_GT(bytes.size(), 100000u);
   for (size_t size = 0; size < bytes.size(); size += 997)
     EXPECT_FALSE(importBytes(folder, bytes.substr(0, size), withBatch(1))) << "cut at " << size;

@@ -6,6 +6,7 @@
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
+#include "test/Places.h"
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -49,7 +50,7 @@ std::ostream &operator<<(std::ostream &stream, const Fixture &fixture) { return 
 
 TEST_P(Gpt2, logits_are_those_of_pytorch_and_of_the_exported_graph) {
   const Fixture &fixture = GetParam();
-  std::string base = std::string(HYC_MODELS_DIR) + "/" + fixture.name;
+  std::string base = hyc::places::model(fixture.name);
   auto reference = hyc_e2e::readSafeTensors(base + ".reference.safetensors");
   const hyc_e2e::HostTensor &expected = reference.at("logits");
   int64_t samples = expected.shape[0];
@@ -76,7 +77,8 @@ TEST_P(Gpt2, logits_are_those_of_pytorch_and_of_the_exported_graph) {
   }
 
   interpreter::Tensor inputs = getInputs(reference.at("tokens"), samples);
-  auto results = execute(own, {inputs}, HYC_MODELS_DIR), theirs = execute(exported, {inputs}, HYC_MODELS_DIR);
+  auto results = execute(own, {inputs}, hyc::places::model("")),
+       theirs = execute(exported, {inputs}, hyc::places::model(""));
   ASSERT_EQ(results.size(), 1u);
   ASSERT_EQ(theirs.size(), 1u);
   double largest = 0, difference = 0, fromExported = 0;

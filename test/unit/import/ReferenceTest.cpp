@@ -3,6 +3,7 @@
 #include "OnnxTesting.h"
 #include "hyc/Pipelines/Pipelines.h"
 #include "mlir/Pass/PassManager.h"
+#include "test/Places.h"
 #include <cmath>
 
 using namespace hyc;
@@ -31,7 +32,7 @@ interpreter::Tensor getInputs(const hyc_e2e::HostTensor &tokens, int64_t samples
 }
 
 TEST_P(Reference, logits_are_those_of_pytorch) {
-  std::string base = std::string(HYC_MODELS_DIR) + "/" + GetParam().name;
+  std::string base = hyc::places::model(GetParam().name);
   auto reference = hyc_e2e::readSafeTensors(base + ".reference.safetensors");
   const hyc_e2e::HostTensor &expected = reference.at("logits");
   ImportOptions options;
@@ -43,7 +44,7 @@ TEST_P(Reference, logits_are_those_of_pytorch) {
     buildPhase(Phase::Model, passes, Plan());
     ASSERT_TRUE(mlir::succeeded(passes.run(*imported.module)));
   }
-  auto results = execute(imported, {getInputs(reference.at("tokens"), expected.shape[0])}, HYC_MODELS_DIR);
+  auto results = execute(imported, {getInputs(reference.at("tokens"), expected.shape[0])}, hyc::places::model(""));
   ASSERT_EQ(results.size(), 1u);
   ASSERT_EQ(results[0].getNumElements(), static_cast<int64_t>(expected.values.size()));
   double largest = 0, difference = 0;

@@ -9,6 +9,7 @@
 #include "lib/Import/TorchExport/Archive.h"
 #include "lib/Import/TorchExport/SymbolicSizes.h"
 #include "mlir/Pass/PassManager.h"
+#include "test/Places.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CRC.h"
 #include "llvm/Support/Regex.h"
@@ -20,7 +21,7 @@ using namespace hyc::onnx;
 
 namespace {
 
-const std::string kModel = std::string(HYC_MODELS_DIR) + "/gpt2-formats";
+const std::string kModel = hyc::places::model("gpt2-formats");
 using Records = std::vector<std::pair<std::string, std::string>>;
 
 Imported importBy(llvm::function_ref<llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>(mlir::MLIRContext &)> import) {
@@ -64,7 +65,7 @@ void expectPyTorchsLogits(Imported &imported) {
     for (int64_t i = 0; i + 1 < window; ++i)
       ids.push_back(static_cast<int64_t>(tokens.values[sample * window + i]));
   auto inputs = interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {samples, window - 1}, ids);
-  auto results = execute(imported, {inputs}, HYC_MODELS_DIR);
+  auto results = execute(imported, {inputs}, hyc::places::model(""));
   ASSERT_EQ(results.size(), 1u);
   double largest = 0, difference = 0;
   for (size_t i = 0; i < expected.values.size(); ++i) {
@@ -99,7 +100,7 @@ TEST(TorchExport, names_ties_and_module_paths_are_the_models) {
 }
 
 TEST(TorchExport, parameters_of_one_value_that_modules_share_stay_shared) {
-  Imported imported = importArchive(std::string(HYC_MODELS_DIR) + "/tied.pt2");
+  Imported imported = importArchive(hyc::places::model("tied.pt2"));
   ASSERT_TRUE(imported) << imported.allErrors();
   EXPECT_TRUE(imported.warnings.empty());
   std::vector<std::string> names;

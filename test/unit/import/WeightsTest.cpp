@@ -6,6 +6,7 @@
 #include "hyc/Import/Checkpoint/Checkpoint.h"
 #include "hyc/Import/HuggingFace/Import.h"
 #include "hyc/Support/SafeTensors.h"
+#include "test/Places.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 #include <cstring>
@@ -17,7 +18,7 @@ using namespace hyc::onnx;
 
 namespace {
 
-const std::string kModel = std::string(HYC_MODELS_DIR) + "/gpt2-formats";
+const std::string kModel = hyc::places::model("gpt2-formats");
 
 std::string bytesOf(const std::string &path) {
   std::ifstream file(path, std::ios::binary);

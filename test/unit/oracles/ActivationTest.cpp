@@ -9,6 +9,7 @@
 #include "PlannedModel.h"
 #include "dialects/Rank/RankDialect.h"
 #include "hyc/Plan/PlanText.h"
+#include "test/Places.h"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ DecoderConfig configOf(const Model &model, int64_t layers) {
 }
 
 Plan planFrom(const std::string &name) {
-  llvm::Expected<Plan> plan = readPlan(std::string(HYC_PLANS_DIR) + "/" + name + ".plan.json");
+  llvm::Expected<Plan> plan = readPlan(hyc::places::inTree("test/unit/oracles/plans/" + name) + ".plan.json");
   EXPECT_TRUE(static_cast<bool>(plan)) << llvm::toString(plan.takeError());
   return *plan;
 }

@@ -1,6 +1,8 @@
 // Imports and pass managers for the pipeline tests.
 #include "Gpt2Pipeline.h"
 
+#include "test/Places.h"
+
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "dialects/Rank/RankDialect.h"
@@ -18,7 +20,7 @@ std::unique_ptr<mlir::MLIRContext> pipelines::makeContext() {
 mlir::OwningOpRef<mlir::ModuleOp> pipelines::importTiny(mlir::MLIRContext &context, int64_t batch) {
   ImportOptions options;
   options.batch = batch;
-  auto module = importOnnx(context, HYC_MODELS_DIR "/gpt2-tiny.onnx", options);
+  auto module = importOnnx(context, hyc::places::model("gpt2-tiny.onnx"), options);
   return succeeded(module) ? std::move(*module) : nullptr;
 }
 

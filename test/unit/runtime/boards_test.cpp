@@ -4,6 +4,7 @@
 #include "comm/launch/torch_store.h"
 #include "comm/tcp/addresses.h"
 #include "hosts_fixture.h"
+#include "test/Places.h"
 
 namespace {
 
@@ -23,7 +24,7 @@ class Boards : public Hosts {
     return path;
   }
   std::vector<std::string> asRanks() const {
-    return {HYC_RUN,   folder_.path(), "--as-rank",  "--threads",    "1", "--data", folder_ / "text", "--seed", "3",
+    return {kHycRun,   folder_.path(), "--as-rank",  "--threads",    "1", "--data", folder_ / "text", "--seed", "3",
             "--steps", "20",           "--log-file", folder_ / "log"};
   }
   void expectLosses(std::vector<std::string> words, const std::vector<double>& expected, const Environment& more = {}) {
@@ -71,7 +72,7 @@ TEST_F(Boards, OfOpenMpiTellWhereRankZeroIs) {
 
 // The agent that keeps the store is not where rank 0 is, as where torchrun's endpoint is the host of another agent.
 TEST_F(Boards, OfTorchTellWhereRankZeroIs) {
-  const std::string python = HYC_TEST_PYTHON;
+  const std::string python = hyc::places::python();
   if (runCommand({"/usr/bin/env", python, "-c", "import torch.distributed"}).status != 0) {
     GTEST_SKIP() << python << " has no torch";
   }

@@ -18,9 +18,11 @@
 #include "report.h"
 #include "run_command.h"
 #include "temporary_folder.h"
+#include "test/Places.h"
 
 namespace {
 
+const std::string kHycCheck = hyc::places::program("hyc-check");
 namespace fs = std::filesystem;
 using namespace hyccheck;
 using nlohmann::json;
@@ -100,7 +102,7 @@ TEST(LeftRanks, AreAProblem) {
     GTEST_SKIP() << "another process than number 1 inherits what is left here";
   }
   EXPECT_TRUE(process.isLeft);
-  const CommandResult checked = runCommand({HYC_CHECK});
+  const CommandResult checked = runCommand({kHycCheck});
   kill(pid, SIGKILL);
   EXPECT_EQ(checked.status, 69) << checked.output;
   const size_t problem = checked.output.find("problem: this machine still runs ranks of an earlier run");
@@ -204,21 +206,21 @@ TEST(CommandLine, IsRefusedWithWhatIsExpected) {
       {{"--seconds", "", "--hostfile", "x"}, "--seconds: found '', expected a value"},
       {{"--agent"}, "--agent is for hyc-check itself"}};
   for (const auto& [words, expected] : rows) {
-    std::vector<std::string> command{HYC_CHECK};
+    std::vector<std::string> command{kHycCheck};
     command.insert(command.end(), words.begin(), words.end());
     const CommandResult result = runCommand(command);
     EXPECT_EQ(result.status, 64) << expected;
     EXPECT_TRUE(says(result.errors, expected)) << result.errors;
     EXPECT_EQ(result.output, "");
   }
-  EXPECT_EQ(runCommand({HYC_CHECK, "--hostfile", "/nowhere"}).status, 74);
-  EXPECT_EQ(runCommand({"/bin/sh", "-c", HYC_CHECK " --json > /dev/full"}).status, 74);
+  EXPECT_EQ(runCommand({kHycCheck, "--hostfile", "/nowhere"}).status, 74);
+  EXPECT_EQ(runCommand({"/bin/sh", "-c", kHycCheck + " --json > /dev/full"}).status, 74);
 }
 
 // Alone, with no compiler in sight.
 TEST(Missing, ToolsAreNamed) {
   TemporaryFolder folder;
-  fs::copy_file(HYC_CHECK, folder / "hyc-check");
+  fs::copy_file(kHycCheck, folder / "hyc-check");
   const CommandResult result = runCommand({folder / "hyc-check"}, {{"PATH", folder.path()}});
   EXPECT_EQ(result.status, 69);
   EXPECT_TRUE(says(result.output, "\nhyc-compile     not found\n")) << result.output;
@@ -227,7 +229,7 @@ TEST(Missing, ToolsAreNamed) {
 }
 
 TEST(Json, HasEverything) {
-  const CommandResult result = runCommand({HYC_CHECK, "--json"});
+  const CommandResult result = runCommand({kHycCheck, "--json"});
   const json told = json::parse(result.output);
   EXPECT_EQ(told.at("hosts").size(), 1U);
   EXPECT_TRUE(factsFrom(told.at("hosts")[0].at("facts")).ok());

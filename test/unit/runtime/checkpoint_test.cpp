@@ -23,6 +23,7 @@
 
 namespace {
 
+const std::string kHycCheckpoint = hyc::places::program("hyc-checkpoint");
 namespace fs = std::filesystem;
 using hycrt::Checkpoint;
 using hycrt::Result;
@@ -44,7 +45,7 @@ class Checkpoints : public testing::Test {
   std::string step(int number) const { return runs() + "/step-" + std::to_string(number); }
   std::string exported(const std::string& checkpoint) const {
     const std::string target = files_ / ("export-" + std::to_string(exports_++) + ".safetensors");
-    const CommandResult result = runCommand({HYC_CHECKPOINT, "export", checkpoint, target});
+    const CommandResult result = runCommand({kHycCheckpoint, "export", checkpoint, target});
     EXPECT_EQ(result.status, 0) << result.errors;
     return files_.read(target.substr(files_.path().size() + 1));
   }
@@ -101,16 +102,16 @@ TEST_F(Checkpoints, GoOnFromWhatWasExportedAndImported) {
   const std::string expected = resumed(step(2));
   for (const std::string format : {"dcp", "deepspeed"}) {
     const std::string made = files_ / format, imported = files_ / (format + "-runs");
-    CommandResult result = runCommand({HYC_CHECKPOINT, "export", runs(), made, "--format", format});
+    CommandResult result = runCommand({kHycCheckpoint, "export", runs(), made, "--format", format});
     ASSERT_EQ(result.status, 0) << result.errors;
-    result = runCommand({HYC_CHECKPOINT, "import", made, imported});
+    result = runCommand({kHycCheckpoint, "import", made, imported});
     EXPECT_EQ(result.status, 65);
     EXPECT_TRUE(says(result.errors, "tells of no updates; say by --step")) << result.errors;
     EXPECT_FALSE(fs::exists(imported));
-    result = runCommand({HYC_CHECKPOINT, "import", made, imported, "--step", "2", "--samples", "16", "--seed", "3"});
+    result = runCommand({kHycCheckpoint, "import", made, imported, "--step", "2", "--samples", "16", "--seed", "3"});
     ASSERT_EQ(result.status, 0) << result.errors;
     EXPECT_EQ(resumed(imported), expected) << format;
-    result = runCommand({HYC_CHECKPOINT, "export", runs(), files_ / "other", "--format", format, "--config", made});
+    result = runCommand({kHycCheckpoint, "export", runs(), files_ / "other", "--format", format, "--config", made});
     EXPECT_EQ(result.status, 64);
     EXPECT_TRUE(says(result.errors, "--config is for --format huggingface")) << result.errors;
   }
@@ -160,7 +161,7 @@ TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
       {{"export", "a", ""}, "OUT: found '', expected a value"},
       {{"show", ""}, "DIR: found '', expected a value"}};
   for (const auto& [words, expected] : rows) {
-    std::vector<std::string> command{HYC_CHECKPOINT};
+    std::vector<std::string> command{kHycCheckpoint};
     command.insert(command.end(), words.begin(), words.end());
     const CommandResult result = runCommand(command);
     EXPECT_EQ(result.status, 64) << expected;
@@ -173,14 +174,14 @@ TEST(CheckpointCommand, TellsOfAFolderThatHoldsNone) {
   const std::string empty = folder.path(), one = folder / "step-3";
   fs::create_directory(one + "-saved");  // named as none is
   for (const std::string command : {"list", "verify", "show"}) {
-    const CommandResult result = runCommand({HYC_CHECKPOINT, command, empty});
+    const CommandResult result = runCommand({kHycCheckpoint, command, empty});
     EXPECT_EQ(result.status, 69) << command;
     EXPECT_EQ(result.output, "");
     EXPECT_EQ(result.errors, "hyc-checkpoint: error: '" + empty + "' holds no checkpoint, expected folders step-N\n");
   }
   fs::create_directory(one);
-  EXPECT_EQ(runCommand({HYC_CHECKPOINT, "list", empty}).status, 65);  // it is there, and not whole
-  const CommandResult result = runCommand({HYC_CHECKPOINT, "list", one});
+  EXPECT_EQ(runCommand({kHycCheckpoint, "list", empty}).status, 65);  // it is there, and not whole
+  const CommandResult result = runCommand({kHycCheckpoint, "list", one});
   EXPECT_EQ(result.status, 64);
   EXPECT_EQ(result.errors,
             "hyc-checkpoint: error: '" + one + "' is one checkpoint, expected the folder that it is in\n");
@@ -263,7 +264,7 @@ TEST_F(Checkpoints, LeaveWhereItIsWhatOthersHavePutIntoThem) {
   EXPECT_EQ(left, (std::set<std::string>{"step-1", "step-1/eval.json", "step-1/plots", "step-1/plots/loss", "step-4",
                                          "step-4/eval.json", "step-4/plots", "step-4/plots/loss"}));
   EXPECT_EQ(files_.read("runs/step-4/plots/loss"), "of 4");
-  const CommandResult listed = runCommand({HYC_CHECKPOINT, "list", runs()});
+  const CommandResult listed = runCommand({kHycCheckpoint, "list", runs()});
   EXPECT_TRUE(listed.status == 0 && !says(listed.output, step(4))) << listed.output << listed.errors;
   EXPECT_TRUE(verify(step(5)).ok() && verify(step(6)).ok());
 }
@@ -311,7 +312,7 @@ TEST_F(Checkpoints, AreExportedWithAConfigurationThatIsOne) {
   const std::string config = files_ / "config.json", target = files_ / "exported";
   const auto exportWith = [&](const std::string& text) {
     files_.write("config.json", text);
-    return runCommand({HYC_CHECKPOINT, "export", runs(), target, "--config", config});
+    return runCommand({kHycCheckpoint, "export", runs(), target, "--config", config});
   };
   const std::vector<std::pair<std::string, std::string>> rows = {{"some text", "'" + config + "' (--config)"},
                                                                  {"[1]", "holds array, expected an object"}};
@@ -339,7 +340,7 @@ TEST_F(Checkpoints, AreTakenByAutoWhereThereAreAny) {
 
 TEST_F(Checkpoints, AreRefusedWhereTheCommandLineContradictsThem) {
   write(one_, "1");
-  std::vector<std::string> command{HYC_RUN, one_.path(), "--data", one_ / "text", "--threads", "1", "--resume", runs()};
+  std::vector<std::string> command{kHycRun, one_.path(), "--data", one_ / "text", "--threads", "1", "--resume", runs()};
   command.push_back("--seed=4");
   CommandResult result = runCommand(command);
   EXPECT_EQ(result.status, 64);
@@ -428,7 +429,7 @@ TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
   const std::string part = "part-00000-0.safetensors", other = "part-00004-0.safetensors";
   const std::string whole = files_.read("runs/step-1/" + part), manifest = files_.read("runs/step-1/checkpoint.json");
   const auto expect = [&](const std::string& words) {
-    const CommandResult result = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+    const CommandResult result = runCommand({kHycCheckpoint, "verify", step(1)});
     EXPECT_EQ(result.status, 65) << result.errors;
     EXPECT_TRUE(says(result.errors, words)) << result.errors;
     EXPECT_EQ(run(eight_, {"--steps", "1", "--resume", step(1)}).status, 65);
@@ -443,13 +444,13 @@ TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
   expect(part);
   fs::remove(step(1) + "/" + part);
   fs::create_symlink(step(1) + "/" + other, step(1) + "/" + part);
-  const CommandResult linked = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+  const CommandResult linked = runCommand({kHycCheckpoint, "verify", step(1)});
   EXPECT_TRUE(linked.status == 65 && says(linked.errors, "is a link")) << linked.errors;
   fs::remove(step(1) + "/" + part);
   // The same bytes outside are no better, nor a folder above that is a link.
   files_.write("outside", whole);
   fs::create_symlink(files_ / "outside", step(1) + "/" + part);
-  const CommandResult outside = runCommand({HYC_CHECKPOINT, "verify", step(1)});
+  const CommandResult outside = runCommand({kHycCheckpoint, "verify", step(1)});
   EXPECT_TRUE(outside.status == 65 && says(outside.errors, "is a link")) << outside.errors;
   EXPECT_EQ(run(eight_, {"--steps", "1", "--resume", step(1)}).status, 65);
   fs::remove(step(1) + "/" + part);
@@ -525,7 +526,7 @@ TEST_F(Checkpoints, SurviveAFaultOfEveryOperation) {
           EXPECT_TRUE(says(result.errors, "cannot ")) << fault << ": " << result.errors;
           // What is there is whole: the one before, and where only the folder above could not be synced the new one.
           EXPECT_EQ(files_.read("runs/step-1/checkpoint.json"), before);
-          const CommandResult verified = runCommand({HYC_CHECKPOINT, "verify", runs()});
+          const CommandResult verified = runCommand({kHycCheckpoint, "verify", runs()});
           EXPECT_EQ(verified.status, 0) << fault << ": " << verified.errors;
           EXPECT_LE(std::distance(fs::directory_iterator(runs()), {}), 2 + fs::exists(step(2))) << fault;
         }
@@ -595,7 +596,7 @@ class KilledCheckpoints : public Checkpoints {
   }
   // What is there under the name of a checkpoint is one, and the newest is of about the last step that was told.
   void expectWholeCheckpoints() {
-    const CommandResult verified = runCommand({HYC_CHECKPOINT, "verify", runs()});
+    const CommandResult verified = runCommand({kHycCheckpoint, "verify", runs()});
     EXPECT_EQ(verified.status, 0) << verified.errors;
     int64_t newest = 0;
     for (const fs::directory_entry& entry : fs::directory_iterator(runs())) {

@@ -1,5 +1,4 @@
-// A compiled folder as hyc-compile would leave it, with programs of the miniature model (miniature.cpp). HYC_RUN and
-// MINIATURE_FOLDER say where the tools were built.
+// A compiled folder as hyc-compile would leave it, with programs of the miniature model (miniature.cpp).
 #ifndef HYC_TEST_RUNTIME_COMPILED_FOLDER_H_
 #define HYC_TEST_RUNTIME_COMPILED_FOLDER_H_
 
@@ -8,12 +7,15 @@
 #include <vector>
 
 #include "temporary_folder.h"
+#include "test/Places.h"
 
 struct Layout {
   int tp, pp, dp;
   int ranks() const { return tp * pp * dp; }
   int microBatches() const { return 4 / dp; }
 };
+
+inline const std::string kHycRun = hyc::places::program("hyc-run");
 
 class CompiledFolder {
  public:
@@ -22,7 +24,7 @@ class CompiledFolder {
     for (int stage = 0; stage < layout.pp; ++stage) {
       const std::string name = "miniature_" + std::to_string(layout.tp) + std::to_string(layout.pp) +
                                std::to_string(layout.dp) + "_stage" + std::to_string(stage);
-      std::filesystem::create_symlink(std::string(MINIATURE_FOLDER) + "/" + name,
+      std::filesystem::create_symlink(hyc::places::inBuild("test/unit/runtime/" + name),
                                       folder_ / ("bin/stage" + std::to_string(stage)));
     }
     folder_.write("manifest.json", manifest(layout, planHash));
@@ -32,7 +34,7 @@ class CompiledFolder {
   }
 
   std::vector<std::string> command(std::vector<std::string> more) const {
-    std::vector<std::string> words{HYC_RUN, path(), "--data", *this / "text", "--seed", "3", "--threads", "1"};
+    std::vector<std::string> words{kHycRun, path(), "--data", *this / "text", "--seed", "3", "--threads", "1"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

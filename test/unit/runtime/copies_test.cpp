@@ -198,7 +198,7 @@ class RunningKeeper {
     if (pid_ == 0) {
       dup2(input[0], STDIN_FILENO);
       dup2(output[1], STDOUT_FILENO);
-      execl(HYC_RUN, HYC_RUN, "--keep-copies", nullptr);
+      execl(kHycRun.c_str(), kHycRun.c_str(), "--keep-copies", nullptr);
       _exit(127);
     }
     close(input[0]);
@@ -440,7 +440,7 @@ class Copies : public HostsBySsh {
       std::string words((std::istreambuf_iterator<char>(file)), {});
       std::replace(words.begin(), words.end(), '\0', ' ');
       const bool isRank = words.compare(0, (folder_ / "bin/").size(), folder_ / "bin/") == 0;
-      const bool isRun = words.compare(0, std::string(HYC_RUN).size(), HYC_RUN) == 0;
+      const bool isRun = words.compare(0, kHycRun.size(), kHycRun) == 0;
       if (flag == "ranks" ? isRank : isRun && words.find(flag) != std::string::npos)
         found.push_back(std::stoi(process));
     }

@@ -156,7 +156,7 @@ TEST(ErrorFile, TellsTorchrunWhy) {
   EXPECT_LE(std::abs(std::stoll(extra.at("timestamp").get<std::string>()) - time(nullptr)), 60);
   // Of hyc-run that is to become a rank, too.
   const CommandResult unready =
-      runCommand({HYC_RUN, folder / "nowhere", "--as-rank"},
+      runCommand({kHycRun, folder / "nowhere", "--as-rank"},
                  {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_ERROR_FILE", folder / "unready.json"}});
   EXPECT_EQ(unready.status, 74) << unready.errors;
   EXPECT_THAT(folder.files().read("unready.json"), HasSubstr("rank 1: cannot open '"));

@@ -375,7 +375,7 @@ TEST_F(HostsBySsh, AreMeasured) {
   MAKE_HOSTS_WITH_SSH(2);
   std::vector<std::string> words = namespaces_->on(0);
   for (const std::string& word :
-       std::vector<std::string>{HYC_BENCH, "--hostfile", folder_ / "hosts", "--include",
+       std::vector<std::string>{hyc::places::program("hyc-bench"), "--hostfile", folder_ / "hosts", "--include",
                                 namespaces_->addressOf(0) + ":0,1@" + namespaces_->addressOf(1) + ":0,1", "--ssh-port",
                                 "2222", "--mib", "1", "--seconds", "0.001", "-o", folder_ / "machine.json"}) {
     words.push_back(word);
@@ -404,8 +404,8 @@ TEST_F(HostsBySsh, AreMeasured) {
 TEST_F(HostsBySsh, AreChecked) {
   MAKE_HOSTS_WITH_SSH(3);
   std::vector<std::string> words = namespaces_->on(0);
-  words.insert(words.end(), {HYC_CHECK, "--hostfile", folder_ / "hosts", "--ssh-port", "2222", "--ports", "4700-4710",
-                             "--seconds", "1"});
+  words.insert(words.end(), {hyc::places::program("hyc-check"), "--hostfile", folder_ / "hosts", "--ssh-port", "2222",
+                             "--ports", "4700-4710", "--seconds", "1"});
   CommandResult result = runCommand(words);
   EXPECT_EQ(result.status, 0) << result.output << result.errors;
   EXPECT_CONTAINS(result.output, "3 of 3 hosts answer\n");
@@ -436,7 +436,7 @@ TEST_F(HostsBySsh, AreChecked) {
 TEST(AMachinesFile, ReplacesNothingElse) {
   const TemporaryFolder files;
   for (const std::string text : {"my notes\n", "{\"name\": \"mine\"}\n", "[1, 2]"}) {
-    const CommandResult result = runCommand({HYC_BENCH, "-o", files.write("mine", text)});
+    const CommandResult result = runCommand({hyc::places::program("hyc-bench"), "-o", files.write("mine", text)});
     EXPECT_EQ(result.status, 65) << result.errors;
     EXPECT_CONTAINS(result.errors, "is there and is no machine's file");
     EXPECT_EQ(files.read("mine"), text);

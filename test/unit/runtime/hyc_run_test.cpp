@@ -1,5 +1,5 @@
 // hyc-run and whole ranks: a miniature model (miniature.cpp) trained in several layouts, and every way in which a run
-// can go wrong. HYC_RUN and MINIATURE_FOLDER say where the tools were built.
+// can go wrong.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +23,7 @@ namespace {
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
+const std::string kEmbedding = hyc::places::inBuild("test/unit/runtime/embedding");
 constexpr Layout kOne{1, 1, 1}, kEight{2, 2, 2};
 
 std::vector<hycrt::StepRecord> recordsOf(const std::string& path) {
@@ -330,20 +331,20 @@ TEST(Failure, OnATokenOutsideTheVocabularyNamesFileAndIndex) {
 TEST(Failure, OnDataThatIsMissingOrEmptyIsOneDiagnostic) {
   CompiledFolder folder(kEight);
   folder.files().write("empty", "");
-  CommandResult result = runCommand({HYC_RUN, folder.path(), "--data", folder / "empty"});
+  CommandResult result = runCommand({kHycRun, folder.path(), "--data", folder / "empty"});
   EXPECT_EQ(result.status, 65);
   EXPECT_CONTAINS(result.errors, "empty' holds 0 tokens, expected at least 9");
-  result = runCommand({HYC_RUN, folder.path(), "--data", folder / "missing"});
+  result = runCommand({kHycRun, folder.path(), "--data", folder / "missing"});
   EXPECT_EQ(result.status, 74);
   EXPECT_CONTAINS(result.errors, "missing' (--data)");
-  result = runCommand({HYC_RUN, folder.path()});
+  result = runCommand({kHycRun, folder.path()});
   EXPECT_EQ(result.status, 64);
   EXPECT_EQ(result.errors, "hyc-run: error: the model reads data; give it with --data FILE\n");
 }
 
 TEST(CommandLine, TakesTheFolderBehindTwoDashes) {
   CompiledFolder folder(kOne);
-  const CommandResult result = runCommand({HYC_RUN, "--data", folder / "text", "--steps", "1", "--", folder.path()});
+  const CommandResult result = runCommand({kHycRun, "--data", folder / "text", "--steps", "1", "--", folder.path()});
   EXPECT_EQ(result.status, 0) << result.errors;
 }
 
@@ -352,7 +353,7 @@ TEST(Failure, OnDataOfNoKnownKindIsOneDiagnostic) {
   std::string tokens;
   for (int i = 0; i < 1000; ++i) tokens += {static_cast<char>(i * 37 % 128), '\0'};
   folder.files().write("tokens.bin", tokens);
-  std::vector<std::string> command{HYC_RUN, folder.path(), "--steps", "2", "--data", folder / "tokens.bin"};
+  std::vector<std::string> command{kHycRun, folder.path(), "--steps", "2", "--data", folder / "tokens.bin"};
   CommandResult result = runCommand(command);
   EXPECT_EQ(result.status, 65);
   EXPECT_CONTAINS(result.errors, "hyc-run: error: '" + (folder / "tokens.bin") + "' is neither text (byte 0 is NUL)");
@@ -458,7 +459,7 @@ TEST(Failure, OfAManifestThatDoesNotFitComesBeforeThereAreRanks) {
                              std::filesystem::copy_options::overwrite_existing);
   std::filesystem::remove(folder / "bin/stage0");
   folder.files().write("bin/stage0", "#!/bin/sh\necho started >> " + (folder / "started") + "\nexec " +
-                                         MINIATURE_FOLDER "/miniature_222_stage0 \"$@\"\n");
+                                         hyc::places::inBuild("test/unit/runtime/miniature_222_stage0") + " \"$@\"\n");
   std::filesystem::permissions(folder / "bin/stage0", std::filesystem::perms::owner_all);
   const CommandResult result = runCommand(folder.command({}));
   EXPECT_NE(result.status, 0);
@@ -508,15 +509,15 @@ TEST(Failure, OnAFolderOfAnotherPlanIsRefused) {
 }
 
 TEST(Failure, OnAnUnknownOptionSuggestsTheNearest) {
-  const CommandResult result = runCommand({HYC_RUN, "out", "--log-fiel", "x"});
+  const CommandResult result = runCommand({kHycRun, "out", "--log-fiel", "x"});
   EXPECT_EQ(result.status, 64);
   EXPECT_CONTAINS(result.errors, "unknown option '--log-fiel'; the nearest is '--log-file'");
 }
 
 TEST(Failure, OnNumbersThatAreNoneIsUsage) {
   for (const char* number : {"-1", "1e3", "99999999999999999999", "", "0x10"}) {
-    EXPECT_EQ(runCommand({HYC_RUN, "out", std::string("--seed=") + number}).status, 64) << number;
-    EXPECT_EQ(runCommand({HYC_RUN, "out", std::string("--steps=") + number}).status, 64) << number;
+    EXPECT_EQ(runCommand({kHycRun, "out", std::string("--seed=") + number}).status, 64) << number;
+    EXPECT_EQ(runCommand({kHycRun, "out", std::string("--steps=") + number}).status, 64) << number;
   }
 }
 
@@ -667,7 +668,7 @@ std::vector<std::string> linesOf(const std::string& text) {
 TEST(Embedding, AProgramOfOnesOwnIsToldWhatHycRunIs) {
   CompiledFolder folder(kOne);
   const Training training = train(folder);
-  const CommandResult result = runCommand({EMBEDDING, folder.path(), folder / "text", "20", "0"});
+  const CommandResult result = runCommand({kEmbedding, folder.path(), folder / "text", "20", "0"});
   EXPECT_EQ(result.errors, "");
   const std::vector<std::string> lines = linesOf(result.output);
   ASSERT_EQ(lines.size(), 23u) << result.output;
@@ -684,7 +685,7 @@ TEST(Embedding, AProgramOfOnesOwnIsToldWhatHycRunIs) {
 
 TEST(Embedding, EndsWithTheErrorOfWhoIsTold) {
   CompiledFolder folder(kOne);
-  const CommandResult result = runCommand({EMBEDDING, folder.path(), folder / "text", "20", "3"});
+  const CommandResult result = runCommand({kEmbedding, folder.path(), folder / "text", "20", "3"});
   const std::vector<std::string> lines = linesOf(result.output);
   ASSERT_EQ(lines.size(), 5u) << result.output;
   EXPECT_EQ(lines.back(), "ended: that is enough");
@@ -692,11 +693,11 @@ TEST(Embedding, EndsWithTheErrorOfWhoIsTold) {
 
 TEST(Embedding, GivesErrorsBackAndPrintsNone) {
   CompiledFolder folder(kOne);
-  const CommandResult noData = runCommand({EMBEDDING, folder.path(), folder / "nothing", "20", "0"});
+  const CommandResult noData = runCommand({kEmbedding, folder.path(), folder / "nothing", "20", "0"});
   EXPECT_EQ(noData.errors, "");
   EXPECT_CONTAINS(noData.output, "ended: ");
   EXPECT_CONTAINS(noData.output, "nothing");
-  const CommandResult noFolder = runCommand({EMBEDDING, "", folder / "text", "20", "0"});
+  const CommandResult noFolder = runCommand({kEmbedding, "", folder / "text", "20", "0"});
   EXPECT_EQ(noFolder.output, "ended: no folder is given (RunOptions::out)\n");
 }
 

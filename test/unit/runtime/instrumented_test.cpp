@@ -15,6 +15,7 @@
 #include "own_launch.h"
 #include "run_command.h"
 #include "temporary_folder.h"
+#include "test/Places.h"
 
 namespace {
 
@@ -95,7 +96,8 @@ class Instrumented : public testing::Test {
 
   // Empty, with a note, where no TensorBoard is there.
   Series series() const {
-    const CommandResult result = runCommand({"/usr/bin/env", HYC_TEST_PYTHON, READ_EVENTS, events()});
+    const CommandResult result = runCommand(
+        {"/usr/bin/env", hyc::places::python(), hyc::places::inTree("test/unit/runtime/read_events.py"), events()});
     if (result.status == 77 || result.status == 127) return {};
     EXPECT_EQ(result.status, 0) << result.errors;
     Series found;
@@ -135,7 +137,7 @@ class Instrumented : public testing::Test {
 };
 
 #define SKIP_WITHOUT_TENSORBOARD(found) \
-  if ((found).empty()) GTEST_SKIP() << "this Python has no tensorboard: " << HYC_TEST_PYTHON
+  if ((found).empty()) GTEST_SKIP() << "this Python has no tensorboard: " << hyc::places::python()
 
 TEST_F(Instrumented, ARunIsWhatItsLogSays) {
   const CommandResult result = runCommand(folder_.command(told("20")));

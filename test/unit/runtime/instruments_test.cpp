@@ -30,6 +30,7 @@
 #include "instruments/tensorboard_folder.h"
 #include "run/tier_report.h"
 #include "temporary_folder.h"
+#include "test/Places.h"
 #include "test_mesh.h"
 
 static int64_t allocations = 0;
@@ -614,7 +615,7 @@ TEST(TierReport, ALinkGivesAtLeastWhatExchangesGot) {
 // docs/instruments.md is held to the table.
 TEST(Metrics, AreInTheDocumentation) {
   std::ostringstream page;
-  page << std::ifstream(HYC_INSTRUMENTS_PAGE).rdbuf();
+  page << std::ifstream(hyc::places::inTree("docs/instruments.md")).rdbuf();
   EXPECT_NE(page.str().find(metricsTable()), std::string::npos)
       << "put what hyc-run --print-metrics prints into docs/instruments.md";
 }

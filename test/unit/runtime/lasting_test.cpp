@@ -404,7 +404,7 @@ class Sizes : public Lasting {
   }
   std::string out() const { return files_ / "out"; }
   std::vector<std::string> command(const std::vector<std::string>& more) const {
-    return with({HYC_RUN, out(), "--data", folder_ / "text", "--seed", "3", "--threads", "1"}, more);
+    return with({kHycRun, out(), "--data", folder_ / "text", "--seed", "3", "--threads", "1"}, more);
   }
   std::vector<std::pair<int64_t, double>> train(const std::vector<std::string>& more) {
     fs::remove(log());

@@ -134,7 +134,7 @@ TEST_F(LimitedRun, WithoutProcessesForItsRanksSaysSo) {
 
 TEST_F(LimitedRun, WithoutThreadsForExchangesOrForComputingSaysSo) {
   for (const char* option : {"--communication-thread=on", "--threads=8"}) {
-    std::vector<std::string> command{HYC_RUN, folder_.path(), "--data", folder_ / "text", "--steps", "2", option};
+    std::vector<std::string> command{kHycRun, folder_.path(), "--data", folder_ / "text", "--steps", "2", option};
     const CommandResult result = run("--nproc=12:12", command);
     EXPECT_EQ(result.status, 69) << option << ": " << result.errors;
     // Threads of the first ranks may take the place of the last one's process.

@@ -56,7 +56,7 @@ TEST_F(Outputs, OfAnotherJobAreNotTouchedByACommandThatFails) {
   while (!fs::exists(saves_ / ".con.lock")) usleep(1000);
   fs::create_directory(saves_ / "con.partial");
   saves_.write("con.partial/model.safetensors", "the user's own");
-  const CommandResult mistyped = runCommand({HYC_RUN, folder_ / "typo", "--save-weights", saves_ / "con"});
+  const CommandResult mistyped = runCommand({kHycRun, folder_ / "typo", "--save-weights", saves_ / "con"});
   EXPECT_EQ(mistyped.status, 74);
   EXPECT_EQ(saves_.read("con.partial/model.safetensors"), "the user's own");
   EXPECT_TRUE(fs::exists(saves_ / ".con.lock"));

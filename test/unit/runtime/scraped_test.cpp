@@ -19,6 +19,7 @@
 #include "own_launch.h"
 #include "run_command.h"
 #include "temporary_folder.h"
+#include "test/Places.h"
 
 namespace {
 
@@ -220,7 +221,7 @@ TEST_F(Scraped, APrometheusHasTheSeries) {
   EXPECT_EQ(loss[0]["metric"]["job"], "hyc");
   EXPECT_GT(std::stod(loss[0]["value"][1].get<std::string>()), 0);
   // Every query of the dashboard finds something, its rates too, which want two scrapes.
-  std::ifstream file(HYC_DASHBOARD);
+  std::ifstream file(hyc::places::inTree("deploy/grafana/hyc-runs.json"));
   const json dashboard = json::parse(file);
   int queries = 0;
   for (const json& panel : dashboard["panels"]) {

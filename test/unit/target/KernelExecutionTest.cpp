@@ -3,6 +3,7 @@
 #include "hyc/Analysis/Workspaces.h"
 #include "hyc/Target/Cpp.h"
 #include "kernels/narrow_float.h"
+#include "test/Places.h"
 
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/Hyc/HycDialect.h"
@@ -22,6 +23,7 @@
 #include <random>
 
 namespace {
+const std::string kScratch = hyc::places::inBuild("test/unit/target/kernels");
 
 using hyc::kernels::Bf16;
 using Values = std::vector<double>;
@@ -458,7 +460,7 @@ struct Buffer {
 class KernelExecution : public testing::TestWithParam<KernelCase> {
 protected:
   static void SetUpTestSuite() {
-    std::filesystem::remove_all(HYC_TEST_SCRATCH);
+    std::filesystem::remove_all(kScratch);
     mlir::MLIRContext context;
     context.loadDialect<hyc::HycDialect, hyc::dist::DistDialect, hyc::rank::RankDialect>();
     std::string text = "dist.mesh @mesh axes [\"dp\"] sizes [1] stages 1 batch <{dp}>\n";
@@ -472,7 +474,7 @@ protected:
     build(*module, {}, "cpu", "kernels.cpp",
           " -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math" + warnings);
     build(*module, {"model", 0, {90}}, "gpu", "-x c++ kernels.cu",
-          " -O2 -I" HYC_TEST_SOURCE_DIR "/test/emulation/include -w");
+          " -O2 -I" + hyc::places::inTree("test/emulation/include") + " -w");
   }
 
   /// callers.cpp does what a program does with a kernel: one call with its operands in order.
@@ -499,12 +501,12 @@ protected:
     std::map<std::string, std::string> files;
     ASSERT_TRUE(succeeded(hyc::emitPrograms(module, options, files)));
     files["callers.cpp"] = callers;
-    const std::string folder = HYC_TEST_SCRATCH "/" + target;
+    const std::string folder = kScratch + "/" + target;
     std::filesystem::create_directories(folder);
     for (const auto &[name, content] : files)
       std::ofstream(folder + "/" + name) << content;
-    std::string command = "cd " + folder + " && " + HYC_TEST_CXX + " -std=c++20 -ffp-contract=off" + flags +
-                          " -shared -fPIC -I" + HYC_TEST_SOURCE_DIR + " callers.cpp " + source + " -o kernels.so";
+    std::string command = "cd " + folder + " && " + hyc::places::compiler() + " -std=c++20 -ffp-contract=off" + flags +
+                          " -shared -fPIC -I" + hyc::places::inTree("") + " callers.cpp " + source + " -o kernels.so";
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
     libraries[onGpu] = dlopen((folder + "/kernels.so").c_str(), RTLD_NOW);
     ASSERT_TRUE(libraries[onGpu]) << dlerror();
