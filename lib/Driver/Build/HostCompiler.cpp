@@ -27,6 +27,8 @@ using namespace hyc;
 
 /// Bytes that the cache may take: some hundred models.
 static constexpr uint64_t kCacheBytes = uint64_t(1) << 30;
+/// Text that is compiled in one go: it takes about twice as long as the headers in front of it.
+static constexpr size_t kUnitBytes = size_t(128) << 10;
 
 /// Flags of every generated file. Contracting a·b + c would give a fused kernel other bits than its parts have. Tuned
 /// for Intel's CPUs with AVX-512, GCC 12 stores the constants {1, 1, 1, 0} as four times 1: it is told to tune for
@@ -71,20 +73,22 @@ static Error run(const ProcessGroup &group, ArrayRef<std::string> command, Strin
   return makeError(ExitCode::Internal, "the host compiler failed on " + what + " (" + why + "):\n" + output);
 }
 
-std::string HostCompiler::objectOf(StringRef source) const {
-  std::string name = source.str();
+std::string HostCompiler::objectOf(const Unit &unit) const {
+  std::string name = unit.front();
   std::replace(name.begin(), name.end(), '/', '.');
   return objectFolder + "/" + name + ".o";
 }
 
-std::vector<std::string> HostCompiler::compileCommand(StringRef source, StringRef object) const {
+std::vector<std::string> HostCompiler::compileCommand(const Unit &unit, StringRef object) const {
   std::vector<std::string> command = {toolchain.compiler};
   append_range(command, compileFlags(toolchain));
   for (const std::string &folder : toolchain.includeDirs)
     command.push_back("-I" + folder);
   // The staging folder's name must reach no object, or the cache would never hit.
   command.push_back("-ffile-prefix-map=" + sourceFolder + "=src");
-  command.insert(command.end(), {"-c", sourceFolder + "/" + source.str(), "-o", object.str()});
+  for (const std::string &source : ArrayRef(unit).drop_back())
+    command.insert(command.end(), {"-include", sourceFolder + "/" + source});
+  command.insert(command.end(), {"-c", sourceFolder + "/" + unit.back(), "-o", object.str()});
   return command;
 }
 
@@ -105,21 +109,59 @@ std::vector<std::string> HostCompiler::nvccCommand(StringRef source, StringRef o
   return command;
 }
 
-Error HostCompiler::compile(StringRef source) {
+Expected<std::string> HostCompiler::read(StringRef source) const {
   auto text = MemoryBuffer::getFile(sourceFolder + "/" + source);
   if (!text)
     return ioError("cannot read generated '" + source + "'", text.getError());
-  std::string object = objectOf(source);
-  bool isCuda = source.ends_with(".cu");
-  std::vector<std::string> command = isCuda ? nvccCommand(source, object) : compileCommand(source, object);
+  return (*text)->getBuffer().str();
+}
+
+static bool isForNvcc(StringRef source) { return source.ends_with(".cu"); }
+
+Expected<std::vector<HostCompiler::Unit>> HostCompiler::unitsOf(ArrayRef<ExecutableJob> jobs) const {
+  std::vector<Unit> units;
+  std::set<std::string> common;
+  for (const ExecutableJob &job : jobs) {
+    for (const std::string &source : job.common)
+      if (common.insert(source).second)
+        units.push_back({source});
+    size_t bytes = kUnitBytes; // as if of one that is full
+    for (const std::string &source : job.sources) {
+      Expected<std::string> text = read(source);
+      if (!text)
+        return text.takeError();
+      bytes += text->size();
+      if (bytes > kUnitBytes || isForNvcc(source)) {
+        units.emplace_back();
+        bytes = isForNvcc(source) ? kUnitBytes : text->size();
+      }
+      units.back().push_back(source);
+    }
+  }
+  return units;
+}
+
+Error HostCompiler::compile(const Unit &unit) {
+  std::vector<std::string> texts;
+  for (const std::string &source : unit) {
+    Expected<std::string> text = read(source);
+    if (!text)
+      return text.takeError();
+    texts.insert(texts.end(), {source, std::move(*text)});
+  }
+  std::string object = objectOf(unit);
+  bool isCuda = isForNvcc(unit.front());
+  std::vector<std::string> command = isCuda ? nvccCommand(unit.front(), object) : compileCommand(unit, object);
   // Which architectures; the folders, which the environment stands for, must not count.
   std::string architectures;
   for (int64_t architecture : isCuda ? toolchain.architectures : std::vector<int64_t>())
     architectures += " " + std::to_string(architecture);
-  std::string key = hashParts({environmentHash, source, architectures, (*text)->getBuffer()});
+  SmallVector<StringRef> parts{environmentHash, architectures};
+  llvm::append_range(parts, texts);
+  std::string key = hashParts(parts);
   if (cache.fetch(key, object))
     return Error::success();
-  if (Error error = run(group, command, source))
+  if (Error error = run(group, command, join(unit, ", ")))
     return error;
   cache.store(key, object);
   return Error::success();
@@ -147,15 +189,15 @@ static void reportProgress(WorkQueue &queue, const CompileListener &listener) {
     listener.tellProgress("");
 }
 
-Error HostCompiler::compileAll(ArrayRef<std::string> sources) {
+Error HostCompiler::compileAll(ArrayRef<Unit> units) {
   WorkQueue queue;
-  queue.total = sources.size();
+  queue.total = units.size();
   auto work = [&] {
     std::unique_lock<std::mutex> lock(queue.mutex);
     while (queue.taken < queue.total) {
-      const std::string &source = sources[queue.taken++];
+      const Unit &unit = units[queue.taken++];
       lock.unlock();
-      Error error = compile(source);
+      Error error = compile(unit);
       lock.lock();
       ++queue.done;
       if (error) {
@@ -167,7 +209,7 @@ Error HostCompiler::compileAll(ArrayRef<std::string> sources) {
       queue.changed.notify_all();
     }
   };
-  std::vector<std::thread> threads(std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), sources.size()));
+  std::vector<std::thread> threads(std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), units.size()));
   for (std::thread &thread : threads)
     thread = std::thread(work);
   reportProgress(queue, listener);
@@ -181,10 +223,11 @@ Error HostCompiler::compileAll(ArrayRef<std::string> sources) {
   return std::move(queue.failures.front());
 }
 
-Error HostCompiler::link(const ExecutableJob &job) {
+Error HostCompiler::link(const ExecutableJob &job, ArrayRef<Unit> units) {
   std::vector<std::string> command = {toolchain.compiler, "-fopenmp", "-o", job.output};
-  for (const std::string &source : job.sources)
-    command.push_back(objectOf(source));
+  for (const Unit &unit : units)
+    if (is_contained(job.sources, unit.front()) || is_contained(job.common, unit.front()))
+      command.push_back(objectOf(unit));
   append_range(command, toolchain.programLibraries());
   if (toolchain.isForGpu()) // shared libraries of the toolkit, where they lie
     for (const std::string &library : toolchain.cudaLibraries)
@@ -206,10 +249,9 @@ static std::string identityOf(const std::string &compiler) {
 }
 
 Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
-  std::set<std::string> sources;
-  for (const ExecutableJob &job : jobs)
-    sources.insert(job.sources.begin(), job.sources.end());
-  std::vector<std::string> ordered(sources.begin(), sources.end());
+  Expected<std::vector<Unit>> units = unitsOf(jobs);
+  if (!units)
+    return units.takeError();
 
   std::vector<std::string> folders = toolchain.headerDirs;
   folders.push_back(sourceFolder);
@@ -221,10 +263,10 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   }
   environmentHash =
       hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
-  if (Error error = compileAll(ordered))
+  if (Error error = compileAll(*units))
     return error;
   for (const ExecutableJob &job : jobs)
-    if (Error error = link(job))
+    if (Error error = link(job, *units))
       return error;
   cache.prune(kCacheBytes);
   return Error::success();

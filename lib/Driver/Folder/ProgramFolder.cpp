@@ -186,13 +186,12 @@ Error ProgramFolder::writeSources(ModuleOp rank, const DiagnosticCollector &diag
   return folder.write("manifest.json", manifest(rank, std::move(*modelFiles), toolchain));
 }
 
-/// `stage1.cpp` and `stage1_forward.cpp` belong to stage 1, what is not named after a stage to all.
-static bool belongsTo(StringRef source, int64_t stage) {
-  StringRef rest = source;
-  if (!rest.consume_front("stage"))
-    return true;
-  int64_t owner = 0;
-  return rest.consumeInteger(10, owner) || owner == stage;
+/// 1 of `stage1.cpp` and `stage1_forward.cpp`; what is not named after a stage belongs to all.
+static std::optional<int64_t> stageOf(StringRef source) {
+  int64_t stage = 0;
+  if (!source.consume_front("stage") || source.consumeInteger(10, stage))
+    return std::nullopt;
+  return stage;
 }
 
 Error ProgramFolder::buildPrograms(const Toolchain &toolchain, const CompileListener &listener) {
@@ -204,9 +203,13 @@ Error ProgramFolder::buildPrograms(const Toolchain &toolchain, const CompileList
   }
   std::vector<ExecutableJob> jobs;
   for (int64_t stage = 0; stage < model.plan.pp; ++stage) {
-    jobs.push_back({folder.staged(programOf(stage)), {}});
-    llvm::copy_if(sources, std::back_inserter(jobs.back().sources),
-                  [&](const std::string &source) { return belongsTo(source, stage); });
+    ExecutableJob &job = jobs.emplace_back();
+    job.output = folder.staged(programOf(stage));
+    for (const std::string &source : sources)
+      if (std::optional<int64_t> owner = stageOf(source); !owner)
+        job.common.push_back(source);
+      else if (*owner == stage)
+        job.sources.push_back(source);
   }
   return HostCompiler(toolchain, folder.staged("src"), folder.staged("objects"), listener).build(jobs);
 }

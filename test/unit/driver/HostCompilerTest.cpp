@@ -2,7 +2,9 @@
 #include "Build/HostCompiler.h"
 #include "ScratchFolder.h"
 #include "hyc/Support/DriverError.h"
+#include "test/Places.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
 
 namespace {
@@ -10,19 +12,20 @@ namespace {
 struct HostCompilerTest : testing::Test {
   HostCompilerTest() {
     setenv("HYC_CACHE_DIR", folder.path("cache").c_str(), 1);
-    toolchain.compiler = HYC_TEST_CXX;
+    toolchain.compiler = hyc::places::compiler();
     for (const char *name : {"src", "objects", "include"})
       std::filesystem::create_directory(folder.path(name));
     toolchain.includeDirs = toolchain.headerDirs = {folder.path("include")};
     folder.write("include/answer.h", "inline int answer() { return 42; }\n");
     folder.write("src/main.cpp", "#include \"answer.h\"\nint other();\nint main() { return answer() - other(); }\n");
     folder.write("src/other.cpp", "int other() { return 40; }\n");
+    folder.write("src/third.cpp", "int third() { return 0; }\n");
   }
   ~HostCompilerTest() override { unsetenv("HYC_CACHE_DIR"); }
 
   llvm::Error build() {
     return hyc::HostCompiler(toolchain, folder.path("src"), folder.path("objects"))
-        .build({{folder.path("program"), {"main.cpp", "other.cpp"}}});
+        .build({{folder.path("program"), {"main.cpp", "third.cpp"}, {"other.cpp"}}});
   }
   size_t cachedObjects() const {
     auto entries = std::filesystem::directory_iterator(folder.path("cache"));
@@ -34,7 +37,7 @@ struct HostCompilerTest : testing::Test {
   hyc::Toolchain toolchain;
 };
 
-TEST_F(HostCompilerTest, BuildsAProgramOfTwoSources) {
+TEST_F(HostCompilerTest, BuildsAProgramOfItsOwnSourcesInOneGoAndCommonOnes) {
   ASSERT_FALSE(bool(build()));
   EXPECT_EQ(run(), 2);
   EXPECT_EQ(cachedObjects(), 2u);
@@ -56,6 +59,16 @@ TEST_F(HostCompilerTest, CompilesEverythingAgainWhenAHeaderChanged) {
   ASSERT_FALSE(bool(build()));
   EXPECT_EQ(run(), 7);
   EXPECT_EQ(cachedObjects(), 4u);
+}
+
+TEST_F(HostCompilerTest, CompilesLongSourcesOneByOne) {
+  for (const char *name : {"main", "third"}) {
+    const std::string path = folder.path(std::string("src/") + name + ".cpp");
+    std::ofstream(path, std::ios::app) << "// " << std::string(100 << 10, 'x') << "\n";
+  }
+  ASSERT_FALSE(bool(build()));
+  EXPECT_EQ(run(), 2);
+  EXPECT_EQ(cachedObjects(), 3u);
 }
 
 TEST_F(HostCompilerTest, QuotesTheCompilerWhereItFails) {
