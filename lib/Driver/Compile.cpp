@@ -80,6 +80,8 @@ private:
   Error settleActivations();
   /// Takes up the layout that the search finds, where the options leave it open.
   Error findLayout();
+  /// Which flags do nothing beside the others.
+  void tellIdleFlags();
   Error readInput();
   Error runPhase(Phase phase);
   /// The model, and behind it its further sizes.
@@ -415,6 +417,12 @@ Error Compilation::findLayout() {
   return settleLayout(options);
 }
 
+void Compilation::tellIdleFlags() {
+  for (const SettingRow *row : flagsWithoutEffect(options))
+    diagnostics.add({CompileDiagnostic::Note, nameOf(*row, options),
+                     "does nothing here: it acts only where " + row->effect.where.str()});
+}
+
 Error Compilation::checkMemory() {
   if (Error error = checkActivationMemory(compiled.account, options))
     return error;
@@ -564,6 +572,7 @@ Error Compilation::planAll() {
     return error;
   if (Error error = findLayout())
     return error;
+  tellIdleFlags();
   if (Error error = readInput())
     return error;
   for (Phase phase : kPhases) {

@@ -70,6 +70,38 @@ static Error checkMarch(const CompileOptions &options, const SettingRow &row) {
 }
 
 //===----------------------------------------------------------------------===//
+// What it takes for a setting to do anything
+//===----------------------------------------------------------------------===//
+
+static bool offloads(const Plan &plan) {
+  for (const auto *place :
+       {&plan.offloadOptimizer, &plan.offloadParam, &plan.offloadGradients, &plan.offloadActivations})
+    if (**place != OffloadPlace::None)
+      return true;
+  return false;
+}
+static bool isOnDisk(const Plan &plan) {
+  return *plan.offloadOptimizer == OffloadPlace::Nvme || *plan.offloadParam == OffloadPlace::Nvme;
+}
+
+static constexpr SettingEffect kOverTp{[](const Plan &plan) { return *plan.tp > 1; }, "tp is above 1"},
+    kOverPp{[](const Plan &plan) { return *plan.pp > 1; }, "pp is above 1"},
+    kOverDp{[](const Plan &plan) { return *plan.dp > 1; }, "dp is above 1"},
+    kUnderZero{[](const Plan &plan) { return *plan.zero > 0 && *plan.dp > 1; }, "--zero is 1, 2 or 3 and dp above 1"},
+    kUnderZero3{[](const Plan &plan) { return *plan.zero == 3 && *plan.dp > 1; }, "--zero is 3 and dp above 1"},
+    kBesideMasters{[](const Plan &plan) { return *plan.precision != Precision::F32; },
+                   "--precision is bf16, fp16 or fp8"},
+    kOffloading{offloads, "something is offloaded"},
+    kOffloadingStates{[](const Plan &plan) { return *plan.offloadOptimizer != OffloadPlace::None; },
+                      "--offload-optimizer is cpu or nvme"},
+    kOffloadingToDisk{isOnDisk, "--offload-optimizer or --offload-param is nvme"},
+    kParamsOnDisk{[](const Plan &plan) { return *plan.offloadParam == OffloadPlace::Nvme; }, "--offload-param is nvme"},
+    kOnCuda{[](const Plan &plan) { return *plan.target == TargetKind::Cuda; }, "--target is cuda"},
+    kOfSgd{[](const Plan &plan) { return *plan.optimizer == "sgd"; }, "--optimizer is sgd"},
+    kDecaying{[](const Plan &plan) { return *plan.weightDecay != 0; }, "--weight-decay is above 0"},
+    kTraining{[](const Plan &plan) { return !plan.evaluates(); }, "--entry is train"};
+
+//===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
 
@@ -131,11 +163,11 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::pp>(kMesh, "pp", "N", "Pipeline stages").within(1, kMaxRanks).plan("mesh/pp").config("pipeline.stages"),
     flag<&P::dp>(kMesh, "dp", "N", "Ranks that split the batch").within(1, kMaxRanks).plan("mesh/dp"),
     flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; hyc finds the layout, but for what a flag, a config or a plan says. Of several sizes each gets programs, of which a run takes those that fit").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
-    flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").oneOf(wordsUpTo(PipelineSchedule::OneForwardOneBackward)).plan("schedule"),
+    flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").acting(kOverPp).oneOf(wordsUpTo(PipelineSchedule::OneForwardOneBackward)).plan("schedule"),
     flag<&P::virtualStages>(kMesh, "virtual-stages", "N", "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages)").within(1, kMaxRanks).planOr("virtual_stages", "1").omitted(),
-    flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),
-    flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise"),
-    flag<&P::gathersAhead>(kMesh, "gathers-ahead", "N", "Products that backward's gathers of saved activations start before their use, as under --sequence-parallel").within(0, 1000).planOr("gathers_ahead", "1").omitted().policy(),
+    flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").acting(kOverPp).checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),
+    flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise").acting(kOverTp),
+    flag<&P::gathersAhead>(kMesh, "gathers-ahead", "N", "Products that backward's gathers of saved activations start before their use, as under --sequence-parallel").acting(kOverTp).within(0, 1000).planOr("gathers_ahead", "1").omitted().policy(),
     flag<&P::threads>(kMesh, "threads", "N", "Most threads of each rank; 0 shares the cores of this machine among the ranks").within(0, 4096).policy(),
     flag<&C::machineFile>(kMesh, "machine", "NAME", "JSON with a rank's rates and how ranks are joined, by which a step's time is estimated and a layout found; a file, or a machine that hyc knows, as in h100-sxm").byDefault("a server CPU's core a thread"),
     flag<&C::measuredFiles>(kMesh, "measured", "FILE", "Plan by what a run took: the profile.json of hyc-run --profile corrects the rates of --machine, and tells which ranks are slower than others; may be repeated, for a run of programs that were compiled with --measured"),
@@ -150,10 +182,10 @@ static constexpr SettingRow kSettings[] = {
 
     // Types
     flag<&P::precision>(kPrecision, "precision", "TYPE", "What the model computes in, beside f32 masters: f32, bf16, fp16, or fp8, which is experimental: bf16, but products with parameters in 8 bits under delayed scaling").oneOf(wordsUpTo(Precision::FP8)).planOr("precision", "").omitted().config("fp16.enabled bf16.enabled"),
-    flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").policy(),
+    flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").acting(kBesideMasters).policy(),
     flag<&P::frozenWeights>(kPrecision, "frozen-weights", "HOW", "How the weights of frozen linear layers are kept, all but that of the model's output: full (as --precision has them), int8 (bitsandbytes' LLM.int8, a number a row) or nf4 (QLoRA's 4 bits, blocks of 64, their scales in 8 bits); dequantised where they are used").oneOf("full|int8|nf4").planOr("frozen_weights", "full").omitted(),
     flag<&P::gradientAccumulationType>(kPrecision, "gradient-accumulation-type", "TYPE", "What gradients add up in: f32 or bf16").oneOf("f32|bf16").config("data_types.grad_accum_dtype"),
-    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
+    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").acting(kOverDp).oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
     flag<&P::lossScale>(kPrecision, "loss-scale", "X", "fp16: a fixed loss scale; 0 adapts it").checked(checkLossScale).config("fp16.loss_scale"),
     flag<&P::initialScalePower>(kPrecision, "initial-scale-power", "N", "fp16: the loss scale begins at 2 to this power").within(0, 126).config("fp16.initial_scale_power"),
     flag<&P::lossScaleWindow>(kPrecision, "loss-scale-window", "N", "fp16: good steps after which it doubles").within(1, kMostSteps).counting("steps").config("fp16.loss_scale_window"),
@@ -165,46 +197,46 @@ static constexpr SettingRow kSettings[] = {
     // Lifetimes and places
     flag<&P::recompute>(kMemory, "recompute", "MODE", "Activations that backward computes again: none, layer (all but what crosses between layers), selective (the inside of written-out attention) or auto (what does not fit --activation-memory)").oneOf(wordsUpTo(RecomputeMode::Auto)).planOr("recompute", "none").config("pipeline.activation_checkpoint_interval"),
     flag<&C::activationMemory>(kMemory, "activation-memory", "BYTES", "With --recompute auto: most bytes of a rank's activations arena, as in 512MiB or 2GiB").bytes(),
-    flag<&P::partitionActivations>(kMemory, "partition-activations", "", "With --recompute layer: each rank of tp keeps its part of what crosses between layers").config("activation_checkpointing.partition_activations"),
+    flag<&P::partitionActivations>(kMemory, "partition-activations", "", "With --recompute layer: each rank of tp keeps its part of what crosses between layers").acting(kOverTp).config("activation_checkpointing.partition_activations"),
     flag<&P::keepConstants>(kMemory, "keep-constants", "", "Tables, masks and the like, which are the same in every step, are made once and stay in an arena of their own (constants); =false makes them in each function that reads them, where they take memory only meanwhile").planOr("keep_constants", "true").omitted().policy(),
     flag<&P::offloadActivations>(kMemory, "offload-activations", "WHERE", "Where what --recompute leaves to be saved waits for backward: none (on the device) or cpu (the host's memory); with --recompute layer, CPU checkpointing").oneOf(wordsUpTo(OffloadPlace::Cpu)).config("activation_checkpointing.cpu_checkpointing"),
     flag<&P::offloadOptimizer>(kMemory, "offload-optimizer", "WHERE", "What the optimizer keeps: none, cpu (host memory) or nvme").oneOf(wordsUpTo(OffloadPlace::Nvme)).plan("offload/optimizer").config("zero_optimization.offload_optimizer.device zero_optimization.cpu_offload"),
     flag<&P::offloadParam>(kMemory, "offload-param", "WHERE", "Parameters: none, cpu (host memory) or nvme").oneOf(wordsUpTo(OffloadPlace::Nvme)).plan("offload/param").config("zero_optimization.offload_param.device zero_optimization.cpu_offload_param"),
     flag<&P::offloadGradients>(kMemory, "offload-gradients", "WHERE", "Where gradients are kept between additions to them: none (on the device) or cpu (the host's memory); goes with --offload-optimizer").oneOf(wordsUpTo(OffloadPlace::Cpu)).planOr("offload/gradients", "none"),
-    flag<&P::offloadRatio>(kMemory, "offload-ratio", "X", "Part of the elements whose optimizer states are moved out").within(0, 1, kPart).plan("offload/ratio").config("zero_optimization.offload_optimizer.ratio"),
-    flag<&P::maxInHost>(kMemory, "offload-param-max-in-cpu", "N", "Elements of parameters for nvme that stay in host memory").within(0, kElements).counting("elements").plan("offload/max_in_cpu").config("zero_optimization.offload_param.max_in_cpu"),
-    flag<&P::subGroup>(kMemory, "sub-group-size", "N", "Elements whose offloaded states move together").within(1, kElements).counting("elements").plan("offload/sub_group_size").config("zero_optimization.sub_group_size").policy(),
-    flag<&P::readAhead>(kMemory, "offload-read-ahead", "", "Read from nvme while the group before is updated").plan("offload/pipeline_read").config("zero_optimization.offload_optimizer.pipeline_read").policy(),
-    flag<&P::writeBehind>(kMemory, "offload-write-behind", "", "Write to nvme while the group after is updated").plan("offload/pipeline_write").config("zero_optimization.offload_optimizer.pipeline_write").policy(),
+    flag<&P::offloadRatio>(kMemory, "offload-ratio", "X", "Part of the elements whose optimizer states are moved out").acting(kOffloadingStates).within(0, 1, kPart).plan("offload/ratio").config("zero_optimization.offload_optimizer.ratio"),
+    flag<&P::maxInHost>(kMemory, "offload-param-max-in-cpu", "N", "Elements of parameters for nvme that stay in host memory").acting(kParamsOnDisk).within(0, kElements).counting("elements").plan("offload/max_in_cpu").config("zero_optimization.offload_param.max_in_cpu"),
+    flag<&P::subGroup>(kMemory, "sub-group-size", "N", "Elements whose offloaded states move together").acting(kOffloadingStates).within(1, kElements).counting("elements").plan("offload/sub_group_size").config("zero_optimization.sub_group_size").policy(),
+    flag<&P::readAhead>(kMemory, "offload-read-ahead", "", "Read from nvme while the group before is updated").acting(kOffloadingToDisk).plan("offload/pipeline_read").config("zero_optimization.offload_optimizer.pipeline_read").policy(),
+    flag<&P::writeBehind>(kMemory, "offload-write-behind", "", "Write to nvme while the group after is updated").acting(kOffloadingToDisk).plan("offload/pipeline_write").config("zero_optimization.offload_optimizer.pipeline_write").policy(),
     // A plan without it is one that fetches where a tensor is needed.
-    flag<&P::offloadPrefetch>(kMemory, "offload-prefetch", "N", "Uses that what is offloaded is fetched ahead of its own, and evictions that are under way meanwhile").within(0, kMostUses).counting("uses").byDefault("0; with --target cuda 2").planOr("offload/prefetch", "0").policy(),
+    flag<&P::offloadPrefetch>(kMemory, "offload-prefetch", "N", "Uses that what is offloaded is fetched ahead of its own, and evictions that are under way meanwhile").acting(kOffloading).within(0, kMostUses).counting("uses").byDefault("0; with --target cuda 2").planOr("offload/prefetch", "0").policy(),
     // A plan without it is one whose kernels reach over the bus.
-    flag<&P::offloadWindow>(kMemory, "offload-window", "N", "With --target cuda: what is updated of the host's memory passes through windows of so many bytes on the device, three at a time; 0: kernels reach over the bus").within(0, kElements).counting("bytes").byDefault("0; with --target cuda 33554432").planOr("offload/window", "0").policy(),
+    flag<&P::offloadWindow>(kMemory, "offload-window", "N", "With --target cuda: what is updated of the host's memory passes through windows of so many bytes on the device, three at a time; 0: kernels reach over the bus").acting(kOnCuda).within(0, kElements).counting("bytes").byDefault("0; with --target cuda 33554432").planOr("offload/window", "0").policy(),
     flag<&P::nvmePath>(kMemory, "nvme-path", "FOLDER", "Where nvme is; hyc-run --nvme-path wins").config("zero_optimization.offload_optimizer.nvme_path zero_optimization.offload_param.nvme_path"),
 
     // ZeRO
-    flag<&P::zero>(kMesh, "zero", "STAGE", "What dp ranks divide instead of repeating: 1 optimizer states, 2 gradients too, 3 parameters too").within(0, 3).plan("zero/stage").config("zero_optimization.stage"),
-    flag<&P::gradientReduction>(kMesh, "gradient-reduction", "WHEN", "When ranks sum gradients: once a step, or each micro_batch as they are made").oneOf("auto|step|micro_batch").byDefault("step; micro_batch for --zero 2 and 3").plan("zero/gradient_reduction"),
-    flag<&P::persistenceThreshold>(kMesh, "stage3-param-persistence-threshold", "N", "Parameters of at most N elements stay whole under --zero 3").within(0, kElements).counting("elements").plan("zero/persistence_threshold").config("zero_optimization.stage3_param_persistence_threshold"),
-    flag<&P::prefetch>(kMesh, "stage3-prefetch", "N", "Under --zero 3 parameters are asked for N uses before they are needed").within(0, kMostUses).counting("uses").plan("zero/prefetch"),
+    flag<&P::zero>(kMesh, "zero", "STAGE", "What dp ranks divide instead of repeating: 1 optimizer states, 2 gradients too, 3 parameters too").acting(kOverDp).within(0, 3).plan("zero/stage").config("zero_optimization.stage"),
+    flag<&P::gradientReduction>(kMesh, "gradient-reduction", "WHEN", "When ranks sum gradients: once a step, or each micro_batch as they are made").acting(kOverDp).oneOf("auto|step|micro_batch").byDefault("step; micro_batch for --zero 2 and 3").plan("zero/gradient_reduction"),
+    flag<&P::persistenceThreshold>(kMesh, "stage3-param-persistence-threshold", "N", "Parameters of at most N elements stay whole under --zero 3").acting(kUnderZero3).within(0, kElements).counting("elements").plan("zero/persistence_threshold").config("zero_optimization.stage3_param_persistence_threshold"),
+    flag<&P::prefetch>(kMesh, "stage3-prefetch", "N", "Under --zero 3 parameters are asked for N uses before they are needed").acting(kUnderZero3).within(0, kMostUses).counting("uses").plan("zero/prefetch"),
     // A plan without it is one that bounds what is ahead by prefetch alone; one without the next awaits sums where they are made.
-    flag<&P::prefetchBucket>(kMesh, "stage3-prefetch-bucket-size", "N", "Most elements that are there before they are needed; without --stage3-prefetch, as early as that allows").within(0, kElements).counting("elements").planOr("zero/prefetch_bucket", "281474976710656").config("zero_optimization.stage3_prefetch_bucket_size").policy(),
-    flag<&P::maxLiveParameters>(kMesh, "stage3-max-live-parameters", "N", "Most elements that prefetching may have gathered at once").within(0, kElements).counting("elements").plan("zero/max_live_parameters").config("zero_optimization.stage3_max_live_parameters").policy(),
-    flag<&P::reductionsInFlight>(kMesh, "reductions-in-flight", "N", "Gradients that are summed as they are made: how many sums may be under way while backward computes").within(0, kElements).planOr("zero/reductions_in_flight", "1").config("zero_optimization.overlap_comm").policy(),
-    flag<&P::reduceBucket>(kMesh, "reduce-bucket-size", "N", "Most elements that one reduce-scatter carries").within(0, kElements).counting("elements").plan("zero/reduce_bucket").config("zero_optimization.reduce_bucket_size").policy(),
-    flag<&P::gatherBucket>(kMesh, "allgather-bucket-size", "N", "Most elements that one all-gather carries").within(0, kElements).counting("elements").plan("zero/allgather_bucket").config("zero_optimization.allgather_bucket_size").policy(),
+    flag<&P::prefetchBucket>(kMesh, "stage3-prefetch-bucket-size", "N", "Most elements that are there before they are needed; without --stage3-prefetch, as early as that allows").acting(kUnderZero3).within(0, kElements).counting("elements").planOr("zero/prefetch_bucket", "281474976710656").config("zero_optimization.stage3_prefetch_bucket_size").policy(),
+    flag<&P::maxLiveParameters>(kMesh, "stage3-max-live-parameters", "N", "Most elements that prefetching may have gathered at once").acting(kUnderZero3).within(0, kElements).counting("elements").plan("zero/max_live_parameters").config("zero_optimization.stage3_max_live_parameters").policy(),
+    flag<&P::reductionsInFlight>(kMesh, "reductions-in-flight", "N", "Gradients that are summed as they are made: how many sums may be under way while backward computes").acting(kOverDp).within(0, kElements).planOr("zero/reductions_in_flight", "1").config("zero_optimization.overlap_comm").policy(),
+    flag<&P::reduceBucket>(kMesh, "reduce-bucket-size", "N", "Most elements that one reduce-scatter carries").acting(kUnderZero).within(0, kElements).counting("elements").plan("zero/reduce_bucket").config("zero_optimization.reduce_bucket_size").policy(),
+    flag<&P::gatherBucket>(kMesh, "allgather-bucket-size", "N", "Most elements that one all-gather carries").acting(kUnderZero).within(0, kElements).counting("elements").plan("zero/allgather_bucket").config("zero_optimization.allgather_bucket_size").policy(),
 
     // The update
-    flag<&P::optimizer>(kOptimizer, "optimizer", "NAME", kOptimizerList).oneOf(kOptimizerChoices).config("optimizer.type"),
-    flag<&P::learningRateSchedule>(kOptimizer, "lr-schedule", "RULE", "constant, linear or cosine, over hyc-run --steps").checked(checkRule).config("scheduler.type"),
-    flag<&P::learningRate>(kOptimizer, "lr", "X", "Learning rate").below(0, kUnbounded, kNotNegative).config("optimizer.params.lr scheduler.params.warmup_max_lr scheduler.params.cycle_max_lr"),
-    flag<&P::warmupSteps>(kOptimizer, "warmup-steps", "N", "Steps over which the learning rate rises from 0").within(0, kMostSteps).counting("steps").config("scheduler.params.warmup_num_steps"),
-    flag<&P::weightDecay>(kOptimizer, "weight-decay", "X", "Added to the gradient for adam and sgd, decoupled for others").below(0, 1e6, kNotNegative).config("optimizer.params.weight_decay"),
+    flag<&P::optimizer>(kOptimizer, "optimizer", "NAME", kOptimizerList).acting(kTraining).oneOf(kOptimizerChoices).config("optimizer.type"),
+    flag<&P::learningRateSchedule>(kOptimizer, "lr-schedule", "RULE", "constant, linear or cosine, over hyc-run --steps").acting(kTraining).checked(checkRule).config("scheduler.type"),
+    flag<&P::learningRate>(kOptimizer, "lr", "X", "Learning rate").acting(kTraining).below(0, kUnbounded, kNotNegative).config("optimizer.params.lr scheduler.params.warmup_max_lr scheduler.params.cycle_max_lr"),
+    flag<&P::warmupSteps>(kOptimizer, "warmup-steps", "N", "Steps over which the learning rate rises from 0").acting(kTraining).within(0, kMostSteps).counting("steps").config("scheduler.params.warmup_num_steps"),
+    flag<&P::weightDecay>(kOptimizer, "weight-decay", "X", "Added to the gradient for adam and sgd, decoupled for others").acting(kTraining).below(0, 1e6, kNotNegative).config("optimizer.params.weight_decay"),
     flag<&P::train>(kOptimizer, "train", "REGEX", "Train only the parameters whose names match; may be repeated").byDefault("all"),
     flag<&P::freeze>(kOptimizer, "freeze", "REGEX", "Do not train the parameters whose names match; may be repeated"),
     flag<&P::lora>(kOptimizer, "lora", "rank=N,alpha=X,targets=NAME[,NAME...]", "Train adapters of low rank beside linear layers, and of the model itself only what --train names; targets are the ends of modules' paths, patterns of whole paths, or all-linear; variant=rslora scales by alpha over the rank's root, variant=dora trains the length of each output's weights, too; or the folder of an adapter that peft saved").checked(checkLora),
-    flag<&P::noDecay>(kOptimizer, "no-decay", "REGEX", "Parameters that do not decay; may be repeated"),
-    flag<&P::momentum>(kOptimizer, "momentum", "X", "Momentum of sgd").below(0, 1, kBelowOne).config("optimizer.params.momentum"),
+    flag<&P::noDecay>(kOptimizer, "no-decay", "REGEX", "Parameters that do not decay; may be repeated").acting(kDecaying),
+    flag<&P::momentum>(kOptimizer, "momentum", "X", "Momentum of sgd").acting(kOfSgd).below(0, 1, kBelowOne).config("optimizer.params.momentum"),
     flag<&P::clipGradNorm>(kOptimizer, "clip-grad-norm", "X", "Largest global norm of the gradient; 0 does not clip").below(0, kUnbounded, "a number that is at least 0; 0 does not clip").config("gradient_clipping"),
     key<&P::betas>(kOptimizer, "Decay of the moments").below(0, 1, "two numbers from 0 to below 1").config("optimizer.params.betas"),
     key<&P::epsilon>(kOptimizer, "Added to the denominator").below(kLeastEpsilon, 1, "a number above 0 and below 1").config("optimizer.params.eps"),
@@ -242,7 +274,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::target>(kOutput, "target", "NAME", "What programs run on: cpu or cuda").oneOf(wordsUpTo(TargetKind::Cuda)),
     flag<&C::optimization>(kOutput, "optimize", "N", "How hard the host compiler works on generated code, 0 to 3; no bit of a result depends on it").within(0, 3),
     flag<&C::march>(kOutput, "march", "CPU", "The oldest CPU that programs run on, in the words of the host compiler, as in x86-64-v3; hyc-run compares each host with it").checked(checkMarch).byDefault("native: this machine's"),
-    flag<&C::architectures>(kOutput, "arch", "sm_N", "cuda: which GPUs, as in sm_80,sm_90").atCommas().byDefault("both"),
+    flag<&C::architectures>(kOutput, "arch", "sm_N", "cuda: which GPUs, as in sm_80,sm_90").acting(kOnCuda).atCommas().byDefault("both"),
 };
 // clang-format on
 
@@ -275,6 +307,18 @@ const SettingRow &hyc::rowOf(SettingRef (*member)(Plan &)) {
     if (row.ofPlan == member)
       return row;
   report_fatal_error("a member of the plan has no row in the table of settings");
+}
+
+std::vector<const SettingRow *> hyc::flagsWithoutEffect(const CompileOptions &options) {
+  std::vector<const SettingRow *> rows;
+  if (!options.planFile->empty())
+    return rows;
+  const CompileOptions defaults;
+  for (const SettingRow &row : kSettings)
+    if (row.effect.isThere && originOf(row.in(options)) == Origin::Flag &&
+        valueOf(row.in(options)) != valueOf(row.in(defaults)) && !row.effect.isThere(options))
+      rows.push_back(&row);
+  return rows;
 }
 
 StringRef hyc::titleOf(SettingCategory category) {

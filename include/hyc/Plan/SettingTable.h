@@ -46,6 +46,12 @@ struct SettingRange {
   llvm::StringRef words; ///< of Choice, separated by '|'; of Within and Below: what messages expect, "" for the bounds
 };
 
+/// Beside which other settings one does anything at all.
+struct SettingEffect {
+  bool (*isThere)(const Plan &) = nullptr; ///< null: beside any
+  llvm::StringRef where;                   ///< the same in words, as in "tp is above 1"
+};
+
 struct SettingRow {
   SettingRef (*ofPlan)(Plan &) = nullptr;
   SettingRef (*ofOptions)(CompileOptions &) = nullptr; ///< of what is no part of the plan
@@ -58,6 +64,7 @@ struct SettingRow {
   SettingRange range;
   /// What a range cannot say. Called with the options as a whole.
   llvm::Error (*check)(const CompileOptions &, const SettingRow &) = nullptr;
+  SettingEffect effect;
   llvm::StringRef planKey;      ///< "schedule", "zero/stage"; empty: plan.json does not have it
   llvm::StringRef planFallback; ///< what a file without the key means; empty with isPlanOptional: it leaves it open
   bool isPlanOptional = false;
@@ -85,6 +92,7 @@ struct SettingRow {
   constexpr SettingRow checked(llvm::Error (*by)(const CompileOptions &, const SettingRow &)) const {
     return with(&SettingRow::check, by);
   }
+  constexpr SettingRow acting(SettingEffect where) const { return with(&SettingRow::effect, where); }
   constexpr SettingRow byDefault(llvm::StringRef shown) const { return with(&SettingRow::shownDefault, shown); }
   constexpr SettingRow counting(llvm::StringRef what) const { return with(&SettingRow::unit, what); }
   /// A key that every plan file has.
@@ -144,6 +152,10 @@ std::string defaultOf(const SettingRow &row);
 /// Whether each setting is in its range, in the table's order; the error names the flag or the place in a file, what it
 /// is and what it may be. What settings need of each other is not looked at.
 llvm::Error checkRanges(const CompileOptions &options);
+
+/// The rows of flags that were given a value of their own and do nothing, since it takes other settings for that. A
+/// plan file has rules, which may give them something to do: beside one there are none.
+std::vector<const SettingRow *> flagsWithoutEffect(const CompileOptions &options);
 
 /// docs/options.md.
 std::string writeOptionsPage();

@@ -51,6 +51,12 @@ static CompileDiagnostic::Severity severityOf(const Diagnostic &diagnostic) {
   return CompileDiagnostic::Note;
 }
 
+void DiagnosticCollector::add(CompileDiagnostic told) {
+  if (listener.diagnosed && !held)
+    listener.diagnosed(told);
+  collected.push_back(std::move(told));
+}
+
 void DiagnosticCollector::collect(Diagnostic &diagnostic) {
   std::string location = describe(diagnostic.getLocation());
   CompileDiagnostic told{severityOf(diagnostic), location.empty() ? inputName : location, diagnostic.str()};
@@ -58,9 +64,7 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
     usage |= !anyError && StringRef(told.message).starts_with("--");
     anyError = true;
   }
-  if (listener.diagnosed && !held)
-    listener.diagnosed(told);
-  collected.push_back(std::move(told));
+  add(std::move(told));
   for (Diagnostic &note : diagnostic.getNotes())
     collect(note);
 }

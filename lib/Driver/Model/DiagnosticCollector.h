@@ -20,6 +20,9 @@ public:
   /// (`--logits names …`) is a wrong command line; every other is `otherwise`.
   llvm::Error failure(ExitCode otherwise) const;
 
+  /// Of what is no op's.
+  void add(CompileDiagnostic told);
+
   /// Tells the listener nothing until release(), which tells it all.
   void hold() { held = true; }
   void release();
