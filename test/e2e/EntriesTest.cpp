@@ -4,6 +4,7 @@
 #include "SafeTensors.h"
 
 #include "gtest/gtest.h"
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -43,6 +44,33 @@ nlohmann::json evaluated(const std::string &weights, const std::string &data, co
   return nlohmann::json::parse(lastLine(log));
 }
 
+/// The same of a folder that trains, too, from a checkpoint: over `data` alone, and after steps of which none is left.
+void expectOfCheckpoint(const std::string &folder, const std::string &runs, const std::string &data, double loss) {
+  const std::string log = folder + "/of-checkpoint.jsonl", steps = std::to_string(kSteps);
+  const std::vector<std::string> resumed{tool("hyc-run"), folder, "--resume", runs, "--log-file", log};
+  for (const std::vector<std::string> &more : std::vector<std::vector<std::string>>{
+           {"--evaluate", "--data", data}, {"--data", model("text.bin"), "--steps", steps, "--evaluate-data", data}}) {
+    std::filesystem::remove(log);
+    std::vector<std::string> command = resumed;
+    command.insert(command.end(), more.begin(), more.end());
+    const Outcome outcome = execute(command);
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    bool isTold = false;
+    std::ifstream lines(log);
+    for (std::string line; std::getline(lines, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line);
+      EXPECT_FALSE(record.contains("grad_norm")) << "a step was trained: " << line;
+      const char *const key = more[0] == "--evaluate" ? "loss" : "evaluate_loss";
+      if (!record.contains(key))
+        continue;
+      isTold = true;
+      if (record.value("step", 0) == record.value("steps", 0))
+        EXPECT_EQ(record[key].get<double>(), loss) << line;
+    }
+    EXPECT_TRUE(isTold) << outcome.output;
+  }
+}
+
 class Entries : public testing::TestWithParam<Layout> {};
 
 TEST_P(Entries, EvaluateBetweenStepsAndChangeNoBitOfTraining) {
@@ -50,7 +78,10 @@ TEST_P(Entries, EvaluateBetweenStepsAndChangeNoBitOfTraining) {
                     beside = scratch("beside" + GetParam().name()) + ".safetensors";
   const Log trained = train(compiled(GetParam()), kSteps, {"--save-weights", alone});
   const std::string folder = compiled(withEntries(GetParam()));
-  const Log log = train(folder, kSteps, {"--save-weights", beside, "--evaluate-data", data, "--evaluate-every", "2"});
+  const std::string runs = scratch("checkpoints" + GetParam().name());
+  const Log log =
+      train(folder, kSteps,
+            {"--save-weights", beside, "--evaluate-data", data, "--evaluate-every", "2", "--checkpoint", runs});
   EXPECT_EQ(log.losses, trained.losses);
   EXPECT_EQ(log.norms, trained.norms);
   EXPECT_TRUE(textOf(alone) == textOf(beside)) << "the weights differ";
@@ -70,6 +101,7 @@ TEST_P(Entries, EvaluateBetweenStepsAndChangeNoBitOfTraining) {
                 (precision == "f32" ? 2.1 : 20.1) / positions);
   else
     EXPECT_EQ(log.evaluations[2].accuracy, -1);
+  expectOfCheckpoint(folder, runs, data, log.evaluations[2].loss);
 
   // The same folder, without training: of the initial weights.
   Outcome outcome = execute({tool("hyc-run"), folder, "--data", data, "--evaluate"});

@@ -8,10 +8,10 @@
 // whose default comes first, flagFor(value) where the flag alone sets the member. The member of a text is empty
 // where the option is not given; on a command line no value may be empty (refuseEmptyValues in base/command_line.h).
 // traits (src/run/options.cpp): kForRanks: hyc-run hands it on, and all ranks must be given the same, unless it is
-// kOwn, each rank's own; kTrains: contradicts --evaluate; and of what is
-// written: kFile: one that is made anew, kStream: one that may also be a pipe or a device, kWeights: a folder or file
-// of weights, kFolder: one that gets new files. kTells: of what is told of a run, which hyc-run does, and rank 0 where
-// another launcher has started it.
+// kOwn, each rank's own; kTrains: contradicts --evaluate; kOfTraining: only programs that train take it, evaluated or
+// not; and of what is written: kFile: one that is made anew, kStream: one that may also be a pipe or a device,
+// kWeights: a folder or file of weights, kFolder: one that gets new files. kTells: of what is told of a run, which
+// hyc-run does, and rank 0 where another launcher has started it.
 
 HYC_RUN_OPTION(
     std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
@@ -83,9 +83,10 @@ HYC_RUN_OPTION(int64_t, checkpointEvery, 0, "--checkpoint-every", wholeNumber("N
                "Write a checkpoint after every N steps, too; 0: only after the last")
 HYC_RUN_OPTION(int64_t, keep, 0, "--keep", wholeNumber("K", kMostSteps), kForRanks | kTrains,
                "Keep the newest K checkpoints and remove the others; 0: all of them")
-HYC_RUN_OPTION(std::string, resume, {}, "--resume", text("DIR"), kForRanks | kTrains,
+HYC_RUN_OPTION(std::string, resume, {}, "--resume", text("DIR"), kForRanks | kOfTraining,
                "Go on from the newest whole checkpoint in DIR, from DIR/step-N, or with auto from the newest in "
-               "--checkpoint, where there is one; whatever layout wrote it. --steps stays the total")
+               "--checkpoint, where there is one; whatever layout wrote it. --steps stays the total. With --evaluate: "
+               "what the checkpoint has is evaluated")
 HYC_RUN_OPTION(CheckpointFailure, checkpointFailure, CheckpointFailure::kStop, "--checkpoint-failure",
                words<CheckpointFailure>({{"stop", CheckpointFailure::kStop}, {"warn", CheckpointFailure::kWarn}}),
                kForRanks | kTrains, "Whether a checkpoint that cannot be written ends the run")

@@ -92,7 +92,7 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
     dataSamples_ = data->sampleCount();
     arrangement_ = data->arrangement();
   }
-  if (!resumed_) return {};
+  if (!resumed_ || options.evaluate) return {};
   const CheckpointManifest& manifest = resumed_->manifest;
   if (manifest.dataSamples == 0 || !data) return {};
   if (manifest.shuffled != (options.order == WindowOrder::kShuffled)) {
@@ -160,7 +160,7 @@ Status RunCheckpoints::load(const Context& ctx, const Manifest& manifest, const 
   char text[64];
   std::snprintf(text, sizeof text, "%.2f s", loadSeconds_);
   note("resumed from '" + resumed_->folder + "', after step " + std::to_string(firstStep()) + ", in " + text);
-  if (firstStep() >= options.steps) {
+  if (firstStep() >= options.steps && !options.evaluate) {
     note("--steps " + std::to_string(options.steps) + " is the total, which the checkpoint has: nothing is trained");
     if (!options.dumpGradients.empty()) {
       note("warning: '" + options.dumpGradients +

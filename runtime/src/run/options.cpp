@@ -43,7 +43,8 @@ enum Trait : unsigned {
   kWeights = 16,
   kOwn = 32,
   kFolder = 64,
-  kTells = 128
+  kTells = 128,
+  kOfTraining = 256
 };
 constexpr unsigned kWrites = kFile | kStream | kWeights | kFolder;
 
@@ -392,7 +393,7 @@ Status takeEntry(const Manifest& manifest, RunOptions* options) {
                       "' only train; compile with --entry train,evaluate");
   }
   for (const RowPointer& row : rows()) {
-    if (!(row->traits & kTrains) || !row->argument(*options)) continue;
+    if (!(row->traits & (kTrains | kOfTraining)) || !row->argument(*options)) continue;
     return usageError(std::string(row->flag) +
                       " is given, but the programs were compiled with --entry evaluate and train "
                       "nothing; leave it out, or compile with --entry train");

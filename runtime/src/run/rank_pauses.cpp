@@ -1,6 +1,7 @@
 // What a rank does between two steps: checkpoints, copies, comparisons, evaluations, and whether it goes on.
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "checkpoint/replica_check.h"
@@ -167,7 +168,7 @@ Result<uint32_t> RankRun::measureAndEvaluate(const Context& ctx, StageRunner& ru
 // There is time for one that takes as long as the longest, or nobody knows yet how long one takes; all ranks come to
 // the same.
 Result<bool> RankRun::fitsEvaluation(int64_t step) {
-  if (options_.checkpoint.empty() || step + 1 == options_.steps) return true;
+  if (options_.checkpoint.empty() || step + 1 >= options_.steps) return true;
   const Result<const uint64_t*> all = exchanger_->share(timeLimit_.fitsEvaluation(checkpoints_.isWriting()));
   if (!all.ok()) return all.status();
   bool fits = true;
@@ -211,7 +212,7 @@ Result<uint32_t> RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   StepRecord record;
   record.evaluates = true;
   record.step = step + 1;
-  record.steps = options_.steps;
+  record.steps = std::max(options_.steps, step + 1);
   record.batches = sums->batches;
   record.loss = sums->loss();
   if (sums->correct >= 0) record.accuracy = sums->accuracy();
@@ -220,6 +221,15 @@ Result<uint32_t> RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   HYCRT_RETURN_IF_ERROR(tell(record));
   HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, sums->counted));
   return wishes;
+}
+
+// What the checkpoint has is evaluated all the same, and written again: it can have another layout.
+Status RankRun::trainNothing(Context& ctx, int64_t lastStep) {
+  if (evaluation_) {
+    const Result<uint32_t> evaluated = evaluateBetween(ctx, lastStep);
+    if (!evaluated.ok()) return evaluated.status();
+  }
+  return writeCheckpoint(ctx, lastStep, 0);
 }
 
 }  // namespace hycrt

@@ -105,6 +105,7 @@ class RankRun {
   Result<uint32_t> evaluateBetween(const Context& ctx, int64_t step);
   Result<bool> fitsEvaluation(int64_t step);
   Result<uint32_t> measureAndEvaluate(const Context& ctx, StageRunner& runner, int64_t step);
+  Status trainNothing(Context& ctx, int64_t lastStep);
 
   const Program& program_;
   RunOptions options_;

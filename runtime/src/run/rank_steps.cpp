@@ -54,8 +54,7 @@ Status RankRun::train() {
     if (ends) return endEarly(step, *wishes);
     if (copies) HYCRT_RETURN_IF_ERROR(copyStates(ctx, step));
   }
-  // What a run has not trained can have another layout.
-  if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1, 0));
+  if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(trainNothing(ctx, first - 1));
   observer.stepBegins(options_.steps);
   HYCRT_RETURN_IF_ERROR(tellOfTiers());
   enter("ends the run");

@@ -157,6 +157,15 @@ TEST(Options, OfTrainingContradictAnEvaluation) {
   }
 }
 
+TEST(Options, OfACheckpointGoWithItsEvaluationAndNotWithProgramsThatOnlyEvaluate) {
+  Manifest trains, evaluates;
+  evaluates.evaluates = true;
+  Result<ParsedCommandLine> told = parse({"OUT", "--evaluate", "--resume", "runs"}, CommandLine::kHycRun);
+  ASSERT_TRUE(told.ok()) << told.status().message();
+  EXPECT_TRUE(takeEntry(trains, &told->options).ok());
+  EXPECT_FALSE(takeEntry(evaluates, &told->options).ok());
+}
+
 TEST(Options, AskForAnAdapterThatCanHoldWhatIsTrained) {
   Manifest manifest;
   manifest.adapter = Adapter{};
