@@ -148,7 +148,7 @@ def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
             "both.jsonl",
             b'{"text": "a", "instruction": "b", "output": "c"}\n',
             65,
-            "both.jsonl:1: found text beside instruction and output, expected one of them",
+            "both.jsonl:1: found text beside instruction and output, expected one of them.* --rows-as text or instruction",
         ),
         ("i.jsonl", b'{"prompt": "a"}\n', 65, "i.jsonl:1: found prompt, expected text"),
         ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
@@ -177,6 +177,25 @@ def test_a_bad_corpus_is_one_message_and_leaves_nothing(model, tmp_path, name, c
         says or "found a message.*expected role and content", error
     )
     assert list(out.iterdir()) == []
+
+
+def test_rows_of_several_layouts_are_read_as_they_are_told_to(model, tmp_path, capsys):
+    row = {"text": "the fox jumps", "instruction": "the", "input": "", "output": "jumps"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "answer.jsonl").write_text(json.dumps({"instruction": "the", "output": "jumps"}) + "\n")
+    (tmp_path / "text.jsonl").write_text(json.dumps({"text": "the fox jumps"}) + "\n")
+
+    def tokens(name, *more):
+        words = ["data", str(tmp_path / name), "--tokenizer", str(model), "-o", str(tmp_path / "out"), *more]
+        assert main(words) == 0, capsys.readouterr().err
+        return (tmp_path / "out.bin").read_bytes()
+
+    assert tokens("rows.jsonl", "--rows-as", "text") == tokens("text.jsonl")
+    assert tokens("rows.jsonl", "--rows-as", "instruction") == tokens("answer.jsonl") != tokens("text.jsonl")
+    for wrong, says in (("prompt", "expected prompt (--rows-as)"), ("chat", "invalid choice")):
+        words = ["data", str(tmp_path / "rows.jsonl"), "--tokenizer", str(model), "-o", str(tmp_path / "none")]
+        assert main([*words, "--rows-as", wrong]) == (65 if wrong == "prompt" else 64)
+        assert says in capsys.readouterr().err
 
 
 def test_a_tokenizer_that_does_not_fit_the_model(model, tmp_path, capsys):

@@ -328,6 +328,15 @@ def test_the_loss_is_the_one_that_transformers_trainer_has(make, data, loss, inp
     assert "forward" not in vars(model)
 
 
+def test_a_length_is_refused_where_it_pads_nothing(tmp_path):
+    trainer = hyc.Trainer(
+        model=make_bert(num_labels=3), args=arguments(hyc.TrainingArguments, tmp_path, 2),
+        train_dataset=rows(lambda at, _: at % 3), sequence=16,
+    )  # fmt: skip
+    with pytest.raises(hyc.UsageError, match="BertForSequenceClassification is no causal model.*padding='max_length'"):
+        trainer.train()
+
+
 def test_gradient_checkpointing_is_hycs(tmp_path):
     model = make_model("llama")
     model.gradient_checkpointing_enable({"use_reentrant": True})

@@ -16,6 +16,8 @@ from .errors import DataError, UnavailableError
 
 _CHUNK = 1 << 20  # characters of a text that are tokenised at once, up to the end of a line
 _PROMPTS = (("prompt", "completion"), ("prompt", "response"), ("question", "answer"))
+#: What a row may be read as, by the first key that says it.
+ROW_LAYOUTS = ("text", "messages", "conversations", "prompt", "question", "instruction")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,25 +180,38 @@ def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
     return found
 
 
-def _piece_of(place: str, row: Any) -> Piece:
+def _piece_of(place: str, row: Any, rows_as: str | None) -> Piece:
     if not isinstance(row, dict):
         raise DataError(
             f"{place}: found a {type(row).__name__}, expected an object with text, messages, or prompt and completion"
         )
     found = _layouts_of(place, row)
+    if rows_as is not None:
+        chosen = {name: piece for name, piece in found.items() if name.split()[0] == rows_as}
+        if not chosen:
+            raise DataError(f"{place}: found {' beside '.join(found) or _keys_of(row)}, expected {rows_as} (--rows-as)")
+        found = chosen
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
         raise DataError(
-            f"{place}: found {' beside '.join(found)}, expected one of them: whether a prompt counts depends on it; leave the others out"
+            f"{place}: found {' beside '.join(found)}, expected one of them: whether a prompt counts depends on it; "
+            f"choose with --rows-as {' or '.join(name.split()[0] for name in found)}"
         )
-    keys = ", ".join(list(row)[:8]) or "nothing"
     raise DataError(
-        f"{place}: found {keys}, expected text; messages; prompt and completion; or instruction, input and output"
+        f"{place}: found {_keys_of(row)}, expected text; messages; prompt and completion; or instruction, input and output"
     )
 
 
-def _json_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[Piece]:
+def _keys_of(row: dict[str, Any]) -> str:
+    return ", ".join(list(row)[:8]) or "nothing"
+
+
+#: Rows, each with its place.
+_Rows = Iterator[tuple[str, Any]]
+
+
+def _json_rows(path: pathlib.Path, progressed: Callable[[int], None]) -> _Rows:
     for number, line in _lines(path, progressed):
         if not line.strip():
             continue
@@ -205,7 +220,7 @@ def _json_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
         except (ValueError, RecursionError) as error:
             torn = "" if line.endswith("\n") else "; the file ends within this line"
             raise DataError(f"{path}:{number}: no JSON: {error}{torn}") from error
-        yield _piece_of(f"{path}:{number}", row)
+        yield f"{path}:{number}", row
 
 
 _BLANK = re.compile(r"[ \t\r\n]*")
@@ -250,43 +265,50 @@ def _rows_of_array(path: pathlib.Path, text: str) -> Iterator[tuple[int, Any]]:
         raise DataError(f"{path}:{begins(at)}: found {found} behind {behind}, expected {expected}")
 
 
-def _array_or_lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[Piece]:
+def _array_or_lines(path: pathlib.Path, progressed: Callable[[int], None]) -> _Rows:
     """A .json file: an array of rows, as data sets of instructions are often given, or an object a line."""
     with open(path, "rb") as file:
         begin = file.read(4096).removeprefix(codecs.BOM_UTF8)
     if not begin.lstrip().startswith(b"["):
-        yield from _json_pieces(path, progressed)
+        yield from _json_rows(path, progressed)
         return
     text = "".join(line for _, line in _lines(path, progressed))
     for number, row in _rows_of_array(path, text):
-        yield _piece_of(f"{path}:{number}", row)
+        yield f"{path}:{number}", row
 
 
-def _row_pieces(source: Source, progressed: Callable[[int], None]) -> Iterator[Piece]:
+def _rows_of_set(source: Source, progressed: Callable[[int], None]) -> _Rows:
     try:
         for index, row in enumerate(source.rows):
             progressed(1)
-            yield _piece_of(f"{source.name}[{index}]", row)
+            yield f"{source.name}[{index}]", row
     except (OSError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"'{source.name}' cannot be read: {_first_line(error)}") from error
 
 
 def pieces(
-    sources: Sequence[Source], progressed: Callable[[int], None], counts_rows: bool = False
+    sources: Sequence[Source],
+    progressed: Callable[[int], None],
+    counts_rows: bool = False,
+    rows_as: str | None = None,
 ) -> Iterator[Piece]:
     """What is in sources, in order: .jsonl and .ndjson have an object a line, .json may be an array of them, other files are
     text; of data sets a row each.
 
-    `progressed` hears of the bytes of files, or, where there are none, of rows.
+    `progressed` hears of the bytes of files, or, where there are none, of rows. `rows_as` is one of ROW_LAYOUTS, for rows that
+    may be read as several.
     """
+    readers = {".jsonl": _json_rows, ".ndjson": _json_rows, ".json": _array_or_lines}
     for source in sources:
         if source.path is None:
-            yield from _row_pieces(source, progressed if counts_rows else lambda _: None)
+            rows = _rows_of_set(source, progressed if counts_rows else lambda _: None)
+        elif source.path.suffix in readers:
+            rows = readers[source.path.suffix](source.path, progressed)
+        else:
+            yield from _text_pieces(source.path, progressed)
             continue
-        readers = {".jsonl": _json_pieces, ".ndjson": _json_pieces, ".json": _array_or_lines}
-        yield from readers.get(source.path.suffix, _text_pieces)(source.path, progressed)
+        for place, row in rows:
+            yield _piece_of(place, row, rows_as)
 
 
 class Tokenizer:

@@ -210,12 +210,14 @@ def tokenise(
     sequence: int | None = None,
     quiet: bool = False,
     packs: bool = False,
+    rows_as: str | None = None,
 ) -> Tokenised:
     """Writes what `patterns` match (files, or data sets, see find_sources), tokenised by the tokenizer in `folder`.
 
     Plain text becomes OUTPUT.bin, a stream of tokens, and so do instructions and chats without a `sequence`; with it they
     become OUTPUT.safetensors, samples of so many tokens whose prompts do not count. With `packs` everything becomes samples,
-    with as many whole documents in each as fit. OUTPUT.json beside it tells the vocabulary, the tokenizer, and how much there
+    with as many whole documents in each as fit. `rows_as` says what rows are read as that may be read as several
+    (text.ROW_LAYOUTS). OUTPUT.json beside it tells the vocabulary, the tokenizer, and how much there
     is.
     """
     if packs and sequence is None:
@@ -231,7 +233,7 @@ def tokenise(
     tokenizer = Tokenizer(folder)
     unit = "MB" if any(source.path for source in sources) else "rows"
     progress = Progress(0 if quiet else sum(source.size for source in sources if unit == "rows" or source.path), unit)
-    found = pieces(sources, (lambda _: None) if quiet else progress.add, counts_rows=unit == "rows")
+    found = pieces(sources, (lambda _: None) if quiet else progress.add, counts_rows=unit == "rows", rows_as=rows_as)
     first = next(found, None)
     if first is None:
         raise DataError(f"'{sources[0].name}' has no document")

@@ -96,9 +96,10 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
     """A drop-in for transformers.Trainer.
 
     Takes what that takes, and flags of hyc-compile as keywords: tp=2, dp=2, zero=3, recompute="layer". `sequence` is the length
-    that samples are padded to; by default the longest there is, in steps of 8. Of several, as [128, 256, 512], each step takes the
-    smallest that its samples fit in. per_device_train_batch_size is a rank's
-    micro-batch: a step has per_device_train_batch_size × gradient_accumulation_steps × dp samples.
+    that a causal model's samples are padded to; by default the longest there is, in steps of 8. Of several, as [128, 256, 512],
+    each step takes the smallest that its samples fit in. Others keep the length that the tokenizer and the collator give them.
+    per_device_train_batch_size is a rank's micro-batch: a step has per_device_train_batch_size × gradient_accumulation_steps × dp
+    samples.
     """
 
     def __init__(self, *arguments: Any, sequence: int | Sequence[int] | None = None, **keywords: Any) -> None:
@@ -306,6 +307,11 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         What is padded behind a causal model's tokens reaches none of them, so that no mask is needed, unless it carries labels, or
         the loss is the model's own.
         """
+        if self._sequences and not losses.is_causal(self.model):
+            raise UsageError(
+                f"sequence is given, but {type(self.model).__name__} is no causal model, whose tokens could be padded unseen; "
+                "let the tokenizer pad, with padding='max_length' and max_length"
+            )
         if loss in ("mse", "binary_cross_entropy"):
             return [sample | {"labels": losses.as_scores(sample["labels"], self.model)} for sample in samples]
         if not losses.is_causal(self.model):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..errors import UsageError
 from ..images import has_images, write_images
+from ..text import ROW_LAYOUTS
 from ..tokenise import tokenise
 from .arguments import Parser, natural, numbers
 
@@ -40,6 +41,11 @@ def main(words: Sequence[str]) -> int:
         help="as many whole documents to a sample as fit, for models that read position_ids",
     )
     parser.add_argument(
+        "--rows-as",
+        choices=ROW_LAYOUTS,
+        help="what rows are read as that have the keys of several, by the first of its keys",
+    )
+    parser.add_argument(
         "--size", type=natural, metavar="N", help="of images: N x N, with a margin of a seventh for crops [224]"
     )
     parser.add_argument("--mean", type=numbers, metavar="R,G,B", help="of images, taken away [0.485,0.456,0.406]")
@@ -54,7 +60,7 @@ def main(words: Sequence[str]) -> int:
             raise UsageError(f"--{name.replace('_', '-')} is of images, but '{given.files[0]}' has no folders of them")
     if given.tokenizer is None:
         raise UsageError("text becomes tokens by a model's tokenizer, expected its folder by --tokenizer FOLDER")
-    done = tokenise(given.files, given.tokenizer, given.output, given.sequence, packs=given.pack)
+    done = tokenise(given.files, given.tokenizer, given.output, given.sequence, packs=given.pack, rows_as=given.rows_as)
     what = f"{done.documents} documents, {done.tokens} tokens"
     if done.counted != done.tokens:
         what += f", of which {done.counted} count"
@@ -70,9 +76,9 @@ def main(words: Sequence[str]) -> int:
 
 def _images(given: object) -> int:
     options = vars(given)
-    for name in ("tokenizer", "sequence", "pack"):
+    for name in ("tokenizer", "sequence", "pack", "rows_as"):
         if options[name]:
-            raise UsageError(f"--{name} is of text, but '{options['files'][0]}' has folders of images")
+            raise UsageError(f"--{name.replace('_', '-')} is of text, but '{options['files'][0]}' has folders of images")
     done = write_images(
         pathlib.Path(options["files"][0]),
         pathlib.Path(options["output"]),
