@@ -95,6 +95,18 @@ static CompileResult failure(Error error) {
   return result;
 }
 
+/// Notes are of one size: what does nothing in it may do something in another.
+static CompileListener tellingOfSize(const CompileListener &listener, int64_t ranks) {
+  CompileListener telling = listener;
+  if (listener.diagnosed)
+    telling.diagnosed = [&listener, ranks](CompileDiagnostic told) {
+      if (told.severity == CompileDiagnostic::Note)
+        told.message = "for " + std::to_string(ranks) + " ranks: " + told.message;
+      listener.diagnosed(told);
+    };
+  return telling;
+}
+
 CompileResult hyc::compileSizes(const CompileOptions &options, const Toolchain &toolchain,
                                 const CompileListener &listener) {
   if (Error error = checkAlone(options))
@@ -108,7 +120,7 @@ CompileResult hyc::compileSizes(const CompileOptions &options, const Toolchain &
   for (int64_t size : *options.ranks) {
     CompileOptions one = ofSize(options, size);
     one.output = folder->staged("ranks-" + Twine(size));
-    CompileResult result = compile(one, toolchain, listener);
+    CompileResult result = compile(one, toolchain, tellingOfSize(listener, size));
     result.diagnostics.insert(result.diagnostics.begin(), all.diagnostics.begin(), all.diagnostics.end());
     result.summary = all.summary + result.summary;
     all = std::move(result);

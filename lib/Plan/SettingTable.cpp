@@ -84,14 +84,26 @@ static bool isOnDisk(const Plan &plan) {
   return *plan.offloadOptimizer == OffloadPlace::Nvme || *plan.offloadParam == OffloadPlace::Nvme;
 }
 
+/// Gradients are summed over tp, too, where the sequence is split, and over stages that share a weight.
+static bool sumsGradients(const Plan &plan) { return plan.rankCount() > 1; }
+/// From stage 2 on gradients are summed as they are made, whichever ranks do it.
+static bool divides(const Plan &plan) { return *plan.dp > 1 || (*plan.zero >= 2 && sumsGradients(plan)); }
+/// How many micro-batches there are may be known later.
+static bool ordersWork(const Plan &plan) { return *plan.pp > 1 || *plan.gradAccum > 1 || *plan.globalBatch > 0; }
+static bool offloadsStates(const Plan &plan) {
+  return *plan.offloadOptimizer != OffloadPlace::None || *plan.offloadParam != OffloadPlace::None;
+}
+
 static constexpr SettingEffect kOverTp{[](const Plan &plan) { return *plan.tp > 1; }, "tp is above 1"},
-    kOverPp{[](const Plan &plan) { return *plan.pp > 1; }, "pp is above 1"},
-    kOverDp{[](const Plan &plan) { return *plan.dp > 1; }, "dp is above 1"},
+    kOverPp{[](const Plan &plan) { return *plan.pp > 1; }, "pp is above 1"}, kOverDp{divides, "dp is above 1"},
+    kOverRanks{sumsGradients, "there are several ranks"},
+    kOrdering{ordersWork, "there are several stages or micro-batches"},
     kUnderZero{[](const Plan &plan) { return *plan.zero > 0 && *plan.dp > 1; }, "--zero is 1, 2 or 3 and dp above 1"},
     kUnderZero3{[](const Plan &plan) { return *plan.zero == 3 && *plan.dp > 1; }, "--zero is 3 and dp above 1"},
     kBesideMasters{[](const Plan &plan) { return *plan.precision != Precision::F32; },
                    "--precision is bf16, fp16 or fp8"},
     kOffloading{offloads, "something is offloaded"},
+    kOffloadingAny{offloadsStates, "--offload-optimizer or --offload-param is cpu or nvme"},
     kOffloadingStates{[](const Plan &plan) { return *plan.offloadOptimizer != OffloadPlace::None; },
                       "--offload-optimizer is cpu or nvme"},
     kOffloadingToDisk{isOnDisk, "--offload-optimizer or --offload-param is nvme"},
@@ -163,7 +175,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::pp>(kMesh, "pp", "N", "Pipeline stages").within(1, kMaxRanks).plan("mesh/pp").config("pipeline.stages"),
     flag<&P::dp>(kMesh, "dp", "N", "Ranks that split the batch").within(1, kMaxRanks).plan("mesh/dp"),
     flag<&P::ranks>(kMesh, "ranks", "N[,N...]", "All ranks; hyc finds the layout, but for what a flag, a config or a plan says. Of several sizes each gets programs, of which a run takes those that fit").within(1, kMaxRanks).atCommas().byDefault("tp × pp × dp"),
-    flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").acting(kOverPp).oneOf(wordsUpTo(PipelineSchedule::OneForwardOneBackward)).plan("schedule"),
+    flag<&P::schedule>(kMesh, "schedule", "NAME", "Order of micro-batches in the pipeline: gpipe or 1f1b").acting(kOrdering).oneOf(wordsUpTo(PipelineSchedule::OneForwardOneBackward)).plan("schedule"),
     flag<&P::virtualStages>(kMesh, "virtual-stages", "N", "Pieces of the model that each pipeline stage computes, interleaving 1f1b (virtual pipeline stages)").within(1, kMaxRanks).planOr("virtual_stages", "1").omitted(),
     flag<&P::partitionMethod>(kMesh, "partition-method", "METHOD", "What stages balance: parameters, uniform or type:REGEX").acting(kOverPp).checked(checkPartitionMethod).plan("partition_method").config("pipeline.partition"),
     flag<&P::sequenceParallel>(kMesh, "sequence-parallel", "", "Split the sequence over tp too, between the blocks that tp splits otherwise").acting(kOverTp),
@@ -185,7 +197,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::frozenMasters>(kPrecision, "frozen-masters", "", "bf16, fp16: frozen parameters are kept in f32 as they were read, too; =false keeps only what is computed with, and saves that").acting(kBesideMasters).policy(),
     flag<&P::frozenWeights>(kPrecision, "frozen-weights", "HOW", "How the weights of frozen linear layers are kept, all but that of the model's output: full (as --precision has them), int8 (bitsandbytes' LLM.int8, a number a row) or nf4 (QLoRA's 4 bits, blocks of 64, their scales in 8 bits); dequantised where they are used").oneOf("full|int8|nf4").planOr("frozen_weights", "full").omitted(),
     flag<&P::gradientAccumulationType>(kPrecision, "gradient-accumulation-type", "TYPE", "What gradients add up in: f32 or bf16").oneOf("f32|bf16").config("data_types.grad_accum_dtype"),
-    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").acting(kOverDp).oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
+    flag<&P::communicationType>(kPrecision, "communication-type", "TYPE", "What gradients are reduced in: f32, bf16 or fp16").acting(kOverRanks).oneOf("f32|bf16|fp16").byDefault("as they add up").config("communication_data_type gradient_compression.algorithm").policy(),
     flag<&P::lossScale>(kPrecision, "loss-scale", "X", "fp16: a fixed loss scale; 0 adapts it").checked(checkLossScale).config("fp16.loss_scale"),
     flag<&P::initialScalePower>(kPrecision, "initial-scale-power", "N", "fp16: the loss scale begins at 2 to this power").within(0, 126).config("fp16.initial_scale_power"),
     flag<&P::lossScaleWindow>(kPrecision, "loss-scale-window", "N", "fp16: good steps after which it doubles").within(1, kMostSteps).counting("steps").config("fp16.loss_scale_window"),
@@ -205,7 +217,7 @@ static constexpr SettingRow kSettings[] = {
     flag<&P::offloadGradients>(kMemory, "offload-gradients", "WHERE", "Where gradients are kept between additions to them: none (on the device) or cpu (the host's memory); goes with --offload-optimizer").oneOf(wordsUpTo(OffloadPlace::Cpu)).planOr("offload/gradients", "none"),
     flag<&P::offloadRatio>(kMemory, "offload-ratio", "X", "Part of the elements whose optimizer states are moved out").acting(kOffloadingStates).within(0, 1, kPart).plan("offload/ratio").config("zero_optimization.offload_optimizer.ratio"),
     flag<&P::maxInHost>(kMemory, "offload-param-max-in-cpu", "N", "Elements of parameters for nvme that stay in host memory").acting(kParamsOnDisk).within(0, kElements).counting("elements").plan("offload/max_in_cpu").config("zero_optimization.offload_param.max_in_cpu"),
-    flag<&P::subGroup>(kMemory, "sub-group-size", "N", "Elements whose offloaded states move together").acting(kOffloadingStates).within(1, kElements).counting("elements").plan("offload/sub_group_size").config("zero_optimization.sub_group_size").policy(),
+    flag<&P::subGroup>(kMemory, "sub-group-size", "N", "Elements whose offloaded states move together").acting(kOffloadingAny).within(1, kElements).counting("elements").plan("offload/sub_group_size").config("zero_optimization.sub_group_size").policy(),
     flag<&P::readAhead>(kMemory, "offload-read-ahead", "", "Read from nvme while the group before is updated").acting(kOffloadingToDisk).plan("offload/pipeline_read").config("zero_optimization.offload_optimizer.pipeline_read").policy(),
     flag<&P::writeBehind>(kMemory, "offload-write-behind", "", "Write to nvme while the group after is updated").acting(kOffloadingToDisk).plan("offload/pipeline_write").config("zero_optimization.offload_optimizer.pipeline_write").policy(),
     // A plan without it is one that fetches where a tensor is needed.
@@ -216,13 +228,13 @@ static constexpr SettingRow kSettings[] = {
 
     // ZeRO
     flag<&P::zero>(kMesh, "zero", "STAGE", "What dp ranks divide instead of repeating: 1 optimizer states, 2 gradients too, 3 parameters too").acting(kOverDp).within(0, 3).plan("zero/stage").config("zero_optimization.stage"),
-    flag<&P::gradientReduction>(kMesh, "gradient-reduction", "WHEN", "When ranks sum gradients: once a step, or each micro_batch as they are made").acting(kOverDp).oneOf("auto|step|micro_batch").byDefault("step; micro_batch for --zero 2 and 3").plan("zero/gradient_reduction"),
+    flag<&P::gradientReduction>(kMesh, "gradient-reduction", "WHEN", "When ranks sum gradients: once a step, or each micro_batch as they are made").acting(kOverRanks).oneOf("auto|step|micro_batch").byDefault("step; micro_batch for --zero 2 and 3").plan("zero/gradient_reduction"),
     flag<&P::persistenceThreshold>(kMesh, "stage3-param-persistence-threshold", "N", "Parameters of at most N elements stay whole under --zero 3").acting(kUnderZero3).within(0, kElements).counting("elements").plan("zero/persistence_threshold").config("zero_optimization.stage3_param_persistence_threshold"),
     flag<&P::prefetch>(kMesh, "stage3-prefetch", "N", "Under --zero 3 parameters are asked for N uses before they are needed").acting(kUnderZero3).within(0, kMostUses).counting("uses").plan("zero/prefetch"),
     // A plan without it is one that bounds what is ahead by prefetch alone; one without the next awaits sums where they are made.
     flag<&P::prefetchBucket>(kMesh, "stage3-prefetch-bucket-size", "N", "Most elements that are there before they are needed; without --stage3-prefetch, as early as that allows").acting(kUnderZero3).within(0, kElements).counting("elements").planOr("zero/prefetch_bucket", "281474976710656").config("zero_optimization.stage3_prefetch_bucket_size").policy(),
     flag<&P::maxLiveParameters>(kMesh, "stage3-max-live-parameters", "N", "Most elements that prefetching may have gathered at once").acting(kUnderZero3).within(0, kElements).counting("elements").plan("zero/max_live_parameters").config("zero_optimization.stage3_max_live_parameters").policy(),
-    flag<&P::reductionsInFlight>(kMesh, "reductions-in-flight", "N", "Gradients that are summed as they are made: how many sums may be under way while backward computes").acting(kOverDp).within(0, kElements).planOr("zero/reductions_in_flight", "1").config("zero_optimization.overlap_comm").policy(),
+    flag<&P::reductionsInFlight>(kMesh, "reductions-in-flight", "N", "Gradients that are summed as they are made: how many sums may be under way while backward computes").acting(kOverRanks).within(0, kElements).planOr("zero/reductions_in_flight", "1").config("zero_optimization.overlap_comm").policy(),
     flag<&P::reduceBucket>(kMesh, "reduce-bucket-size", "N", "Most elements that one reduce-scatter carries").acting(kUnderZero).within(0, kElements).counting("elements").plan("zero/reduce_bucket").config("zero_optimization.reduce_bucket_size").policy(),
     flag<&P::gatherBucket>(kMesh, "allgather-bucket-size", "N", "Most elements that one all-gather carries").acting(kUnderZero).within(0, kElements).counting("elements").plan("zero/allgather_bucket").config("zero_optimization.allgather_bucket_size").policy(),
 

@@ -150,6 +150,12 @@ def test_of_a_chat_what_the_assistant_says_counts(model, tmp_path):
             65,
             "both.jsonl:1: found text beside instruction and output, expected one of them.* --rows-as text or instruction",
         ),
+        (
+            "two.jsonl",
+            b'{"prompt": "a", "completion": "b", "response": "c"}\n',
+            65,
+            "two.jsonl:1: found prompt and completion beside prompt and response.* leave the others out",
+        ),
         ("i.jsonl", b'{"prompt": "a"}\n', 65, "i.jsonl:1: found prompt, expected text"),
         ("deep.jsonl", b"[" * 100000 + b"\n", 65, "deep.jsonl:1: no JSON"),
         ("role.jsonl", b'{"messages": [{"who": "x"}]}\n', 65, None),
@@ -192,6 +198,8 @@ def test_rows_of_several_layouts_are_read_as_they_are_told_to(model, tmp_path, c
 
     assert tokens("rows.jsonl", "--rows-as", "text") == tokens("text.jsonl")
     assert tokens("rows.jsonl", "--rows-as", "instruction") == tokens("answer.jsonl") != tokens("text.jsonl")
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**row, "text": ""}) + "\n" + json.dumps(row) + "\n")
+    assert tokens("rows.jsonl", "--rows-as", "text")  # a row without text among others
     for wrong, says in (("prompt", "expected prompt (--rows-as)"), ("chat", "invalid choice")):
         words = ["data", str(tmp_path / "rows.jsonl"), "--tokenizer", str(model), "-o", str(tmp_path / "none")]
         assert main([*words, "--rows-as", wrong]) == (65 if wrong == "prompt" else 64)

@@ -125,16 +125,18 @@ Expected<std::vector<HostCompiler::Unit>> HostCompiler::unitsOf(ArrayRef<Executa
     for (const std::string &source : job.common)
       if (common.insert(source).second)
         units.push_back({source});
-    size_t bytes = kUnitBytes; // as if of one that is full
+    bool isFull = true;
+    size_t bytes = 0;
     for (const std::string &source : job.sources) {
       Expected<std::string> text = read(source);
       if (!text)
         return text.takeError();
       bytes += text->size();
-      if (bytes > kUnitBytes || isForNvcc(source)) {
+      if (isFull || bytes > kUnitBytes || isForNvcc(source)) {
         units.emplace_back();
-        bytes = isForNvcc(source) ? kUnitBytes : text->size();
+        bytes = text->size();
       }
+      isFull = isForNvcc(source);
       units.back().push_back(source);
     }
   }
@@ -172,7 +174,8 @@ namespace {
 struct WorkQueue {
   std::mutex mutex;
   std::condition_variable changed;
-  size_t taken = 0, done = 0, total = 0;
+  size_t taken = 0;           ///< units
+  size_t done = 0, total = 0; ///< files
   std::vector<Error> failures;
 };
 } // namespace
@@ -191,19 +194,20 @@ static void reportProgress(WorkQueue &queue, const CompileListener &listener) {
 
 Error HostCompiler::compileAll(ArrayRef<Unit> units) {
   WorkQueue queue;
-  queue.total = units.size();
+  for (const Unit &unit : units)
+    queue.total += unit.size();
   auto work = [&] {
     std::unique_lock<std::mutex> lock(queue.mutex);
-    while (queue.taken < queue.total) {
+    while (queue.taken < units.size()) {
       const Unit &unit = units[queue.taken++];
       lock.unlock();
       Error error = compile(unit);
       lock.lock();
-      ++queue.done;
+      queue.done += unit.size();
       if (error) {
         // What nobody has begun is not begun any more.
-        queue.done += queue.total - queue.taken;
-        queue.taken = queue.total;
+        for (; queue.taken < units.size(); ++queue.taken)
+          queue.done += units[queue.taken].size();
         queue.failures.push_back(std::move(error));
       }
       queue.changed.notify_all();

@@ -121,14 +121,16 @@ class Job:
         refuse_inputs(f"log_file={os.fspath(file)!r}", [path], [*names, *parts], "read or written, too")
         if self.folder.resolve() in path.resolve().parents:
             raise UsageError(f"log_file is '{path}', which is among the programs in '{self.folder}'; give another name")
-        return LogCopy(path, bool(keywords.get("resume")))
+        return LogCopy(path, bool(keywords.get("resume")) and not keywords.get("evaluate"))
 
     def _described(self, steps: int) -> dict[str, Any]:
         """What a board shows of the run beside its metrics."""
         return {"steps": steps, "global_batch": self.plan.global_batch, "plan": dict(self.plan.values)}
 
     def evaluate(self, dataset: Any, **keywords: Any) -> float:
-        """The mean loss over all whole global batches of `dataset`, by the weights that the model started from."""
+        """The mean loss over all whole global batches of `dataset`, by the weights that the model started from, or with `resume` by those of a
+        checkpoint.
+        """
         keeps = temporary_folder()
         arguments = self._data("data", dataset, 1, pathlib.Path(keeps.name))
         if self._manifest.get("entry") != "evaluate":

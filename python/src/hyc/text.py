@@ -161,8 +161,8 @@ def _text_pieces(path: pathlib.Path, progressed: Callable[[int], None]) -> Itera
     yield Piece(f"{path}:{first}", "".join(held))
 
 
-def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
-    """What a row may be read as, by the keys that say it."""
+def _layouts_of(place: str, row: dict[str, Any], rows_as: str | None) -> dict[str, Piece]:
+    """What a row may be read as, by the keys that say it; of those the ones that `rows_as` begins."""
     found: dict[str, Piece] = {}
     for key in ("messages", "conversations"):
         if isinstance(row.get(key), list) and row[key]:
@@ -175,9 +175,9 @@ def _layouts_of(place: str, row: dict[str, Any]) -> dict[str, Piece]:
         asked = row["instruction"] + ("\n" + context if context else "") + "\n"
         found["instruction and output"] = Piece(place, row["output"], asked)
     # Empty beside another one it is a column that the rows of a table have.
-    if isinstance(row.get("text"), str) and (row["text"] or not found):
+    if isinstance(row.get("text"), str) and (row["text"] or not found or rows_as == "text"):
         found = {"text": Piece(place, row["text"]), **found}
-    return found
+    return {name: piece for name, piece in found.items() if rows_as in (None, name.split()[0])}
 
 
 def _piece_of(place: str, row: Any, rows_as: str | None) -> Piece:
@@ -185,19 +185,17 @@ def _piece_of(place: str, row: Any, rows_as: str | None) -> Piece:
         raise DataError(
             f"{place}: found a {type(row).__name__}, expected an object with text, messages, or prompt and completion"
         )
-    found = _layouts_of(place, row)
-    if rows_as is not None:
-        chosen = {name: piece for name, piece in found.items() if name.split()[0] == rows_as}
-        if not chosen:
-            raise DataError(f"{place}: found {' beside '.join(found) or _keys_of(row)}, expected {rows_as} (--rows-as)")
-        found = chosen
+    found = _layouts_of(place, row, rows_as)
     if len(found) == 1:
         return next(iter(found.values()))
     if found:
+        words = dict.fromkeys(name.split()[0] for name in found)
+        way = f"choose with --rows-as {' or '.join(words)}" if len(words) > 1 else "leave the others out"
         raise DataError(
-            f"{place}: found {' beside '.join(found)}, expected one of them: whether a prompt counts depends on it; "
-            f"choose with --rows-as {' or '.join(name.split()[0] for name in found)}"
+            f"{place}: found {' beside '.join(found)}, expected one of them: whether a prompt counts depends on it; {way}"
         )
+    if rows_as is not None:
+        raise DataError(f"{place}: found {_keys_of(row)}, expected {rows_as} (--rows-as)")
     raise DataError(
         f"{place}: found {_keys_of(row)}, expected text; messages; prompt and completion; or instruction, input and output"
     )

@@ -155,6 +155,11 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
                 )
         if self.optimizer is not None or self.lr_scheduler is not None or self.compute_loss_func is not None:
             raise UsageError("optimizers or compute_loss_func are given, expected settings: a compiled step has hyc's")
+        if self._sequences and not losses.is_causal(self.model):
+            raise UsageError(
+                f"sequence is given, but {type(self.model).__name__} is no causal model, whose tokens could be padded unseen; "
+                "let the tokenizer pad, with padding='max_length' and max_length"
+            )
         if args.label_smoothing_factor or args.neftune_noise_alpha:
             raise UsageError(
                 "label_smoothing_factor and neftune_noise_alpha are no part of a compiled step, expected 0"
@@ -239,7 +244,7 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             for name, value in sample.items()
             if computes or name != "labels"
         }
-        lengths = self._sequences if losses.is_causal(self.model) and len(set(self._sequences)) > 1 else None
+        lengths = self._sequences if len(set(self._sequences)) > 1 else None
         self.model.to("cpu")
         self.model.train()
         if _checkpointing_in(self.model):
@@ -307,11 +312,6 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         What is padded behind a causal model's tokens reaches none of them, so that no mask is needed, unless it carries labels, or
         the loss is the model's own.
         """
-        if self._sequences and not losses.is_causal(self.model):
-            raise UsageError(
-                f"sequence is given, but {type(self.model).__name__} is no causal model, whose tokens could be padded unseen; "
-                "let the tokenizer pad, with padding='max_length' and max_length"
-            )
         if loss in ("mse", "binary_cross_entropy"):
             return [sample | {"labels": losses.as_scores(sample["labels"], self.model)} for sample in samples]
         if not losses.is_causal(self.model):

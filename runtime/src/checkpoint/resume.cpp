@@ -25,6 +25,8 @@ Status checkGiven(const RunOptions& options) {
                            : options.resume == "auto"                              ? "--resume auto"
                                                                                    : nullptr;
   if (!flag) return {};
+  if (options.evaluate)
+    return usageError("--resume auto takes the newest of --checkpoint, which an evaluation has not; name the folder");
   return usageError(std::string(flag) + " is given without a folder for checkpoints; give it with --checkpoint DIR");
 }
 

@@ -113,7 +113,7 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
 }
 
 // What a layer's tensors do not tell; where they differ themselves, checkTensors names them.
-Status RunCheckpoints::checkTraining(const Manifest& manifest, int rank) {
+Status RunCheckpoints::checkTraining(const Manifest& manifest, const RunOptions& options, int rank) {
   training_ = {manifest.optimizer, manifest.adapter, {}};
   const std::string config = manifest.folder + "/model/" + kAdapterFiles.config;
   if (manifest.adapter && access(config.c_str(), F_OK) == 0) {
@@ -131,7 +131,7 @@ Status RunCheckpoints::checkTraining(const Manifest& manifest, int rank) {
         "a new training (hyc-checkpoint export FROM ADAPTER; hyc-compile --lora ADAPTER)");
   }
   const bool areTold = !before.optimizer.empty() && !manifest.optimizer.empty();
-  if (rank == 0 && areTold && before.optimizer != manifest.optimizer) {
+  if (rank == 0 && areTold && !options.evaluate && before.optimizer != manifest.optimizer) {
     note("another optimizer goes on from '" + resumed_->folder + "': it was " + before.optimizer + "; it is " +
          manifest.optimizer);
   }

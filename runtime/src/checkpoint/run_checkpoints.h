@@ -37,7 +37,7 @@ class RunCheckpoints {
   Status checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep);
 
   // Whether the programs train what the checkpoint's did: adapters that are scaled alike. Another optimizer is told.
-  Status checkTraining(const Manifest& manifest, int rank);
+  Status checkTraining(const Manifest& manifest, const RunOptions& options, int rank);
 
   // Steps that are over, before the first of this run; how many of them updated nothing; and the difference of the
   // first step's first sample to its number times the global batch.

@@ -35,7 +35,7 @@ Instruments::~Instruments() = default;
 
 Result<std::unique_ptr<Instruments>> Instruments::open(const RunOptions& options) {
   std::unique_ptr<Instruments> made(new Instruments);
-  const bool goesOn = !options.resume.empty();
+  const bool goesOn = !options.resume.empty() && !options.evaluate;  // an evaluation tells of batches, not of steps
   if (!options.csv.empty()) {
     Result<std::unique_ptr<CsvFile>> csv =
         CsvFile::open(options.csv, goesOn ? CsvFile::Mode::kGoesOn : CsvFile::Mode::kAnew);

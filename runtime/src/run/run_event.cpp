@@ -110,9 +110,9 @@ Result<RunEvent> parseRunEvent(std::string_view text) {
 }
 
 void RunAccount::add(const StepRecord& record) {
-  (record.batches > 0 ? evaluations_ : useful_) += record.milliseconds / 1e3;
+  (record.evaluates ? evaluations_ : useful_) += record.milliseconds / 1e3;
   // A copy in memory may be whole before anybody has told of it.
-  if (record.batches == 0) afterStep(record.step) = {record.step, useful_};
+  if (!record.evaluates) afterStep(record.step) = {record.step, useful_};
 }
 
 void RunAccount::add(const RunEvent& event) {
