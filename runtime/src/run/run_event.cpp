@@ -8,6 +8,7 @@
 
 #include "base/json_text.h"
 #include "hycrt/step_report.h"
+#include "run/tier_report.h"
 
 namespace hycrt {
 namespace {
@@ -25,7 +26,8 @@ constexpr const char* kNames[] = {
     "resize", "copy",       "copy_failed",       "measure", "proposal", "relayout"};
 
 // Of lines that are written whole, not read back.
-constexpr const char* kOthers[] = {"report", "exchanges", "exchanges_of_host"};
+constexpr char kReportEvent[] = "report";
+constexpr const char* kOthers[] = {kReportEvent, kExchangesEvent, kExchangesOfHostEvent};
 
 std::string seconds(double value) {
   char text[32];
@@ -192,7 +194,7 @@ std::string RunAccount::toLine(double all) const {
 }
 
 std::string RunAccount::toJson(double all) const {
-  ordered_json object{{"event", "report"},
+  ordered_json object{{"event", kReportEvent},
                       {"seconds", all},
                       {"step_seconds", useful_},
                       {"useful", all > 0 ? useful_ / all : 0.0},

@@ -123,7 +123,7 @@ class Describer {
       add(line);
     }
     report_.records.push_back(ordered_json{
-        {"event", "exchanges_of_host"},
+        {"event", kExchangesOfHostEvent},
         {"host", host.name},
         {"ranks", host.ranks},
         {"within", host.within},
@@ -180,7 +180,7 @@ class Describer {
 
   void recordAll() {
     report_.records.push_back(ordered_json{
-        {"event", "exchanges"},
+        {"event", kExchangesEvent},
         {"steps", steps_},
         {"step_ms", ranks_[0].stepNs * 1e-6},
         {"hosts", hosts_.size()},

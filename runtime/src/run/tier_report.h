@@ -15,6 +15,9 @@
 
 namespace hycrt {
 
+// Its lines of the log, as "event" names them.
+inline constexpr char kExchangesEvent[] = "exchanges", kExchangesOfHostEvent[] = "exchanges_of_host";
+
 // What the steps that were measured have come to on one rank.
 struct RankExchanges {
   std::string host;
