@@ -11,8 +11,9 @@ static constexpr char kIntroduction[] = R"(# Options of hyc-compile
 Every setting of a compilation: what says it on the command line, in `plan.json` (`--plan`) and in a DeepSpeed
 configuration (`--config`), what it may be and what it is where nobody says it. A flag wins over a plan, a plan over a
 configuration; a plan that contradicts either is refused. Which keys of a configuration have no effect tells
-`--explain-config` ([deepspeed-config.md](deepspeed-config.md)). What is on or off is switched on by the flag alone, and
-said by `--FLAG=on` and `--FLAG=off` (or true and false), with no blank between.
+`--explain-config` ([deepspeed-config.md](deepspeed-config.md)). A flag that does nothing beside the others, as `--zero 1` with
+one rank, is told of by a note. What is on or off is switched on by the flag alone, and said by `--FLAG=on` and `--FLAG=off` (or
+true and false), with no blank between.
 
 This page is made from the table of settings (`lib/Plan/SettingTable.cpp`):
 `hyc-compile --print-options-page > docs/options.md`.

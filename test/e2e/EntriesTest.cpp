@@ -49,7 +49,8 @@ void expectOfCheckpoint(const std::string &folder, const std::string &runs, cons
   const std::string log = folder + "/of-checkpoint.jsonl", steps = std::to_string(kSteps);
   const std::vector<std::string> resumed{tool("hyc-run"), folder, "--resume", runs, "--log-file", log};
   for (const std::vector<std::string> &more : std::vector<std::vector<std::string>>{
-           {"--evaluate", "--data", data}, {"--data", model("text.bin"), "--steps", steps, "--evaluate-data", data}}) {
+           {"--evaluate", "--data", data},
+           {"--data", model("text.bin"), "--no-shuffle", "--steps", steps, "--evaluate-data", data}}) {
     std::filesystem::remove(log);
     std::vector<std::string> command = resumed;
     command.insert(command.end(), more.begin(), more.end());

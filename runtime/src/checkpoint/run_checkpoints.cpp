@@ -25,10 +25,11 @@ namespace {
 
 std::string inMiB(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
 
-// Where a flag contradicts what the checkpoint's run had.
-Status contradiction(const Checkpoint& checkpoint, const std::string& given, const std::string& held) {
-  return usageError("'" + checkpoint.folder + "' was written " + held + ", but " + given +
-                    "; leave it out, or train anew");
+// Where a flag contradicts what the checkpoint's run had; `wayOut` goes on from there.
+Status contradiction(const Checkpoint& checkpoint, const std::string& given, const std::string& held,
+                     const char* wayOut = "leave it out") {
+  return usageError("'" + checkpoint.folder + "' was written " + held + ", but " + given + "; " + wayOut +
+                    ", or train anew");
 }
 
 bool isScaledAlike(const Adapter& a, const Adapter& b) {
@@ -97,14 +98,15 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
   if (manifest.dataSamples == 0 || !data) return {};
   if (manifest.shuffled != (options.order == WindowOrder::kShuffled)) {
     return contradiction(*resumed_, manifest.shuffled ? "--no-shuffle is given" : "--no-shuffle is not given",
-                         manifest.shuffled ? "by a run without --no-shuffle" : "by a run with --no-shuffle");
+                         manifest.shuffled ? "by a run without --no-shuffle" : "by a run with --no-shuffle",
+                         manifest.shuffled ? "leave it out" : "give it");
   }
   if (manifest.arrangement != arrangement_) {
     const auto named = [](const std::string& arrangement) {
       return arrangement.empty() ? std::string("one file's samples") : "'" + arrangement + "'";
     };
     return contradiction(*resumed_, "--data and --shuffle-documents give it " + named(arrangement_),
-                         "by a run whose data was read as " + named(manifest.arrangement));
+                         "by a run whose data was read as " + named(manifest.arrangement), "read it so");
   }
   if (manifest.dataSamples == dataSamples_) return {};
   return dataError("'" + options.data + "' (--data) has " + std::to_string(dataSamples_) + " samples, but '" +
