@@ -215,7 +215,9 @@ static ShardingRule resizeRule(Operation *op) {
   SmallVector<int> shared(reference.getRank(), -1);
   auto factorsOf = [&](RankedTensorType type) {
     TensorFactors dims;
-    for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    for (auto each : llvm::enumerate(type.getShape())) {
+      const size_t dim = each.index();
+      const int64_t size = each.value();
       bool unchanged =
           llvm::all_of(op->getOperandTypes(),
                        [&](Type t) { return cast<RankedTensorType>(t).getDimSize(dim) == size; }) &&

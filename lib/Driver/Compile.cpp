@@ -83,6 +83,8 @@ private:
   /// Which flags do nothing beside the others.
   void tellIdleFlags();
   Error readInput();
+  /// As far as what was asked for, and whether the memory is there for it.
+  Error runPhases();
   Error runPhase(Phase phase);
   /// The model, and behind it its further sizes.
   SmallVector<ModuleOp> trainedModules();
@@ -572,9 +574,15 @@ Error Compilation::planAll() {
     return error;
   if (Error error = findLayout())
     return error;
-  tellIdleFlags();
   if (Error error = readInput())
     return error;
+  if (Error error = runPhases())
+    return error;
+  tellIdleFlags();
+  return Error::success();
+}
+
+Error Compilation::runPhases() {
   for (Phase phase : kPhases) {
     if (Error error = runPhase(phase))
       return error;

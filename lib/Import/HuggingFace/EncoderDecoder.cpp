@@ -55,12 +55,10 @@ FailureOr<EncoderDecoderConfig> hyc::readEncoderDecoder(ConfigReader &reader) {
   if (!read)
     return failure();
   if (config.buckets % 4 != 0)
-    return reader.wrong("relative_attention_num_buckets", "a multiple of 4: half of each side's are of one distance"),
-           failure();
+    return reader.wrong("relative_attention_num_buckets", "a multiple of 4: half of each side's are of one distance");
   if (config.farthest <= config.buckets / 2)
     return reader.wrong("relative_attention_max_distance",
-                        "more than half of \"relative_attention_num_buckets\", which is " + Twine(config.buckets)),
-           failure();
+                        "more than half of \"relative_attention_num_buckets\", which is " + Twine(config.buckets));
   if (!config.decoderLayers)
     config.decoderLayers = config.encoderLayers;
   const StringRef unread[] = {"is_encoder_decoder", "n_positions",  "output_past",

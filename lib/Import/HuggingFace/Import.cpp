@@ -155,7 +155,7 @@ static FailureOr<Architecture> readArchitecture(MLIRContext &context, StringRef 
     return failure();
   for (const auto &own : kOwnArchitectures) {
     if (own.type == type && paddingMask)
-      return reader.wrong("model_type", "an encoder of text alone for --padding-mask"), failure();
+      return reader.wrong("model_type", "an encoder of text alone for --padding-mask");
     if (own.type == type)
       return own.read(context, reader);
   }

@@ -144,7 +144,8 @@ Binding resample(Expansion &e, const Resizing &r, Binding x, int64_t dim, llvm::
       continue;
     llvm::SmallVector<int64_t> shape(x.type.getRank(), 1);
     shape[dim + k] = axes[k].to;
-    Binding outside = e.reals(shape, [&](int64_t i) { return table.outside[i]; }, x.type.getElementType());
+    const auto &parts = table.outside;
+    Binding outside = e.reals(shape, [&](int64_t i) { return parts[i]; }, x.type.getElementType());
     result = e.where(e("Greater", {outside, e.number(x, 0)}), e.number(x, r.extrapolation), result);
   }
   return result;

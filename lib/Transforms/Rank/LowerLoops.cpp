@@ -168,7 +168,8 @@ LogicalResult ScanLowering::lowerStep(llvm::function_ref<Value(size_t)> partOf) 
   // The next time it is lowered, it is another step.
   for (Operation &op : scan.getStep())
     function.concats.erase(&op);
-  step = {};
+  step.places.clear();
+  step.invariants.clear();
   return success();
 }
 

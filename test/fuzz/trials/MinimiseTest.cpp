@@ -98,7 +98,8 @@ TEST(TextEdits, shrink_what_no_parser_takes) {
 TEST(Minimise, finds_what_crashes_in_child_processes) {
   std::string folder = testing::TempDir() + "/minimise_test";
   std::filesystem::create_directories(folder);
-  Supervision options{.folder = folder};
+  Supervision options;
+  options.folder = folder;
   auto attempt = [](const std::string &text) -> Verdict {
     if (text.find("bad") != text.npos)
       std::abort();

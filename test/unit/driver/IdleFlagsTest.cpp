@@ -36,22 +36,15 @@ const Flags kOneRank, kTwoOfDp{{"dp", "2"}}, kTwoOfTp{{"tp", "2"}}, kTwoStages{{
 /// Beside each of these every flag is tried that is said to do nothing there.
 const Flags kLayouts[] = {kOneRank,
                           {{"grad-accum", "4"}},
-                          {{"recompute", "layer"}},
-                          {{"freeze", "h.0.*"}},
                           kTwoOfDp,
                           kTwoOfTp,
                           kTwoStages,
                           kSplitSequence,
                           {{"pp", "2"}, {"grad-accum", "2"}, {"zero", "2"}},
-                          {{"tp", "2"}, {"sequence-parallel", "true"}, {"gradient-reduction", "micro_batch"}},
-                          kZero1,
                           kZero2,
-                          kZero3,
                           kEvaluating,
                           kStatesOnHost,
-                          kParamsOnHost,
-                          kStatesOnDisk,
-                          {{"precision", "bf16"}}};
+                          kParamsOnHost};
 
 const Case kCases[] = {
     {"schedule", "gpipe", kTwoStages},
