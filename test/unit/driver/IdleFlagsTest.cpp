@@ -36,6 +36,7 @@ const Flags kOneRank, kTwoOfDp{{"dp", "2"}}, kTwoOfTp{{"tp", "2"}}, kTwoStages{{
 /// Beside each of these every flag is tried that is said to do nothing there.
 const Flags kLayouts[] = {kOneRank,
                           {{"grad-accum", "4"}},
+                          {{"recompute", "layer"}},
                           kTwoOfDp,
                           kTwoOfTp,
                           kTwoStages,
