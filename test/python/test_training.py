@@ -614,3 +614,12 @@ def test_weights_in_any_order_of_memory_are_traced_row_by_row(tmp_path):
         assert torch.equal(state[name], value), name
     assert state["first.weight"].data_ptr() == state["second.weight"].data_ptr()
     assert not model.first.weight.is_contiguous()  # the model itself is left as it was
+
+
+def test_a_checkpoint_is_evaluated_to_the_loss_that_its_run_told(tmp_path):
+    torch.manual_seed(0)
+    data = {"input": torch.randn(32, 6), "labels": torch.randint(0, 3, (32,))}
+    job = hyc.compile(torch.nn.Linear(6, 3), (data["input"][:4],), loss="cross_entropy", micro_batch=4, lr=0.5)
+    run = job.train(data, steps=6, checkpoint=tmp_path / "runs", evaluate_data=data)
+    loss = job.evaluate(data, resume=tmp_path / "runs")
+    assert loss == run.evaluations[-1].loss != job.evaluate(data)

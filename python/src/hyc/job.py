@@ -128,8 +128,9 @@ class Job:
         return {"steps": steps, "global_batch": self.plan.global_batch, "plan": dict(self.plan.values)}
 
     def evaluate(self, dataset: Any, **keywords: Any) -> float:
-        """The mean loss over all whole global batches of `dataset`, by the weights that the model started from, or with `resume` by those of a
-        checkpoint.
+        """The mean loss over all whole global batches of `dataset`.
+
+        By the weights that the model started from, or with `resume` by those of a checkpoint.
         """
         keeps = temporary_folder()
         arguments = self._data("data", dataset, 1, pathlib.Path(keeps.name))
