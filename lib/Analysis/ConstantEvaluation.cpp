@@ -1,6 +1,7 @@
 // Evaluation op by op, element by element, with a bound on depth: the values of masks and tables that no input reaches.
 #include "hyc/Analysis/ConstantEvaluation.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/Relations.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
@@ -12,27 +13,9 @@ using Result = std::optional<HostTensor>;
 
 static constexpr int kMaxDepth = 200;
 
-template <typename T> static bool compare(ComparePredicate predicate, T a, T b) {
-  switch (predicate) {
-  case ComparePredicate::eq:
-    return a == b;
-  case ComparePredicate::ne:
-    return a != b;
-  case ComparePredicate::lt:
-    return a < b;
-  case ComparePredicate::le:
-    return a <= b;
-  case ComparePredicate::gt:
-    return a > b;
-  case ComparePredicate::ge:
-    return a >= b;
-  }
-  return false;
-}
-
 static std::optional<HostElement> combineReal(Operation *op, ArrayRef<HostElement> e, bool toReal) {
   if (auto compareOp = dyn_cast<CompareOp>(op))
-    return HostElement::ofInteger(compare(compareOp.getPredicate(), e[0].real, e[1].real));
+    return HostElement::ofInteger(holds(compareOp.getPredicate(), e[0].real, e[1].real));
   if (isa<SelectOp>(op))
     return e[0].integer ? e[1] : e[2];
   if (isa<ConvertOp>(op))
@@ -53,7 +36,7 @@ static std::optional<HostElement> combineInteger(Operation *op, ArrayRef<HostEle
   int64_t a = e[0].integer, b = e.back().integer;
   auto wrapped = [](uint64_t value) { return HostElement::ofInteger(static_cast<int64_t>(value)); };
   if (auto compareOp = dyn_cast<CompareOp>(op))
-    return HostElement::ofInteger(compare(compareOp.getPredicate(), a, b));
+    return HostElement::ofInteger(holds(compareOp.getPredicate(), a, b));
   return llvm::TypeSwitch<Operation *, std::optional<HostElement>>(op)
       .Case<SelectOp>([&](Operation *) { return a ? e[1] : e[2]; })
       .Case<ConvertOp>([&](Operation *) { return toReal ? HostElement::ofReal(static_cast<double>(a)) : e[0]; })

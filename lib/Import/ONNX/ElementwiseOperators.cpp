@@ -1,5 +1,6 @@
 // Operators that compute each element alone, under numpy's broadcasting rules; hyc's own ops never broadcast.
 #include "Expansion.h"
+#include "dialects/Hyc/Relations.h"
 #include "hyc/Support/Decimal.h"
 #include "hyc/Support/Truncation.h"
 #include <cmath>
@@ -289,25 +290,9 @@ template <ComparePredicate Predicate> LogicalResult importCompare(NodeImport &no
   if (failed(checkOneType(node, operands)))
     return failure();
   bool real = isa<FloatType>(operands[0].type.getElementType());
-  auto compare = [](auto a, auto b) {
-    switch (Predicate) {
-    case ComparePredicate::eq:
-      return a == b;
-    case ComparePredicate::ne:
-      return a != b;
-    case ComparePredicate::lt:
-      return a < b;
-    case ComparePredicate::le:
-      return a <= b;
-    case ComparePredicate::gt:
-      return a > b;
-    case ComparePredicate::ge:
-      return a >= b;
-    }
-    return false;
-  };
   auto fold = [&](ArrayRef<HostElement> e) {
-    return HostElement::ofInteger(real ? compare(e[0].real, e[1].real) : compare(e[0].integer, e[1].integer));
+    return HostElement::ofInteger(real ? holds(Predicate, e[0].real, e[1].real)
+                                       : holds(Predicate, e[0].integer, e[1].integer));
   };
   return importElementwise(node, operands, node.importer().getBuilder().getI1Type(), fold,
                            [](Importer &importer, RankedTensorType type, ArrayRef<Value> values) {

@@ -3,6 +3,7 @@
 
 #include "Mesh/RankProcess.h"
 #include "Mesh/StateAssembly.h"
+#include "Mesh/Turns.h"
 #include "Values/Initializers.h"
 #include "dialects/Dist/Placement.h"
 
@@ -28,7 +29,6 @@ struct MeshInterpreter::Impl {
   LogicalResult distribute(const Layout &layout, StringRef symbol, const Tensor &whole);
   FailureOr<Tensor> gather(const Layout &layout, StringRef symbol) const;
   FailureOr<StepResult> readResult() const;
-  LogicalResult takeTurns(MutableArrayRef<RankProcess> ranks);
 
   ModuleOp module;
   Options options;
@@ -177,29 +177,6 @@ const Tensor *MeshInterpreter::getLocalState(int64_t worldRank, StringRef symbol
 // A step
 //===----------------------------------------------------------------------===//
 
-/// Runs every rank to its end, or fails after a diagnostic.
-LogicalResult MeshInterpreter::Impl::takeTurns(MutableArrayRef<RankProcess> ranks) {
-  for (bool progress = true; progress;) {
-    progress = false;
-    bool allFinished = true;
-    for (RankProcess &rank : ranks) {
-      if (rank.isFinished())
-        continue;
-      RankProcess::Outcome outcome = rank.advance();
-      if (outcome == RankProcess::Outcome::Failed)
-        return failure();
-      progress |= outcome != RankProcess::Outcome::Waits;
-      allFinished &= outcome == RankProcess::Outcome::Finished;
-    }
-    if (allFinished)
-      return success();
-  }
-  InFlightDiagnostic error = module.emitError("deadlock: no rank can go on");
-  for (RankProcess &rank : ranks)
-    error.attachNote() << rank.describeWait();
-  return error;
-}
-
 FailureOr<StepResult> MeshInterpreter::Impl::readResult() const {
   StepResult result;
   for (const auto &entry : layouts) {
@@ -222,7 +199,7 @@ FailureOr<StepResult> MeshInterpreter::runStep(const NamedTensors &globalBatch, 
   ranks.reserve(impl->devices.size());
   for (int64_t rank = 0; rank < getNumRanks(); ++rank)
     ranks.emplace_back(impl->programs[impl->topology.getStage(rank)], impl->devices[rank], rank, step);
-  if (failed(impl->takeTurns(ranks)))
+  if (failed(takeTurns<RankProcess>(impl->module, ranks)))
     return failure();
   for (const RankProcess &rank : ranks)
     if (failed(rank.checkNothingIsLeft()))

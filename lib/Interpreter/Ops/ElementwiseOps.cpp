@@ -3,6 +3,7 @@
 #include "Values/Initializers.h"
 #include "Values/ScalarFunctions.h"
 #include "dialects/Hyc/HycDialect.h"
+#include "dialects/Hyc/Relations.h"
 
 using namespace mlir;
 using namespace hyc;
@@ -133,24 +134,6 @@ static LogicalResult evaluateGeluGrad(OpCall &call) {
 //===----------------------------------------------------------------------===//
 // Relations, choices, conversions and sources
 //===----------------------------------------------------------------------===//
-
-template <typename T> static bool holds(ComparePredicate predicate, T x, T y) {
-  switch (predicate) {
-  case ComparePredicate::eq:
-    return x == y;
-  case ComparePredicate::ne:
-    return x != y;
-  case ComparePredicate::lt:
-    return x < y;
-  case ComparePredicate::le:
-    return x <= y;
-  case ComparePredicate::gt:
-    return x > y;
-  case ComparePredicate::ge:
-    return x >= y;
-  }
-  return false;
-}
 
 static LogicalResult evaluateCompare(OpCall &call) {
   ComparePredicate predicate = cast<CompareOp>(call.op).getPredicate();

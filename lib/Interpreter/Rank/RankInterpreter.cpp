@@ -2,6 +2,7 @@
 #include "hyc/Interpreter/RankInterpreter.h"
 
 #include "Mesh/StateAssembly.h"
+#include "Mesh/Turns.h"
 #include "Rank/RankMachine.h"
 #include "Values/Initializers.h"
 
@@ -19,7 +20,6 @@ struct RankInterpreter::Impl {
   LogicalResult initialise(rank::StateOp state, int64_t worldRank);
   const RankProgram &programOf(int64_t worldRank) const { return programs[topology.getStage(worldRank)]; }
   rank::StateOp findState(int64_t worldRank, StringRef symbol) const;
-  LogicalResult takeTurns(MutableArrayRef<RankMachine> ranks);
 
   ModuleOp module;
   Options options;
@@ -241,28 +241,6 @@ FailureOr<Tensor> RankInterpreter::gatherState(StringRef symbol) {
 // A step
 //===----------------------------------------------------------------------===//
 
-LogicalResult RankInterpreter::Impl::takeTurns(MutableArrayRef<RankMachine> ranks) {
-  for (bool progress = true; progress;) {
-    progress = false;
-    bool allFinished = true;
-    for (RankMachine &rank : ranks) {
-      if (rank.isFinished())
-        continue;
-      RankMachine::Outcome outcome = rank.advance();
-      if (outcome == RankMachine::Outcome::Failed)
-        return failure();
-      progress |= outcome != RankMachine::Outcome::Waits;
-      allFinished &= outcome == RankMachine::Outcome::Finished;
-    }
-    if (allFinished)
-      return success();
-  }
-  InFlightDiagnostic error = module.emitError("deadlock: no rank can go on");
-  for (RankMachine &rank : ranks)
-    error.attachNote() << rank.describeWait();
-  return error;
-}
-
 FailureOr<StepResult> RankInterpreter::runStep(const NamedTensors &globalBatch, StepScalars scalars) {
   CollectiveBoard collectives(impl->topology);
   TransferBoard transfers(impl->topology);
@@ -271,7 +249,7 @@ FailureOr<StepResult> RankInterpreter::runStep(const NamedTensors &globalBatch, 
   ranks.reserve(impl->memories.size());
   for (int64_t worldRank = 0; worldRank < impl->topology.getNumRanks(); ++worldRank)
     ranks.emplace_back(impl->programOf(worldRank), *impl->memories[worldRank], worldRank, step);
-  if (failed(impl->takeTurns(ranks)))
+  if (failed(takeTurns<RankMachine>(impl->module, ranks)))
     return failure();
   StepResult result;
   for (rank::StateOp state : impl->programs[0].states) {
