@@ -12,6 +12,8 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/work_by_threads.h"
 #include "comm/tcp/addresses.h"
 #include "hycrt/token.h"
 
@@ -106,7 +108,10 @@ Result<std::unique_ptr<Listener>> Listener::open(const std::string &master, cons
   listener->socket_ = std::move(*socket);
   listener->where_.address = *address;
   listener->where_.word = hycrt::makeName();
-  listener->thread_ = std::thread([raw = listener.get()] { raw->serve(); });
+  if (hycrt::Status started = hycrt::startThread(
+          "answering other hosts", [raw = listener.get()] { raw->serve(); }, &listener->thread_);
+      !started.ok())
+    return started;
   return listener;
 }
 
@@ -133,16 +138,11 @@ void Listener::serve() {
 std::vector<Attempt> tryAll(const std::vector<Meeting> &others, double seconds) {
   constexpr size_t kAtOnce = 32;
   std::vector<Attempt> attempts(others.size());
-  std::atomic<size_t> next{0};
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < std::min(kAtOnce, others.size()); ++i) {
-    threads.emplace_back([&] {
-      for (size_t mine = next++; mine < others.size(); mine = next++)
-        attempts[mine] = tryOne(others[mine], seconds);
-    });
-  }
-  for (std::thread &thread : threads)
-    thread.join();
+  const auto tryPiece = [&](size_t i, std::vector<std::byte> *) {
+    attempts[i] = tryOne(others[i], seconds);
+    return hycrt::Status();
+  };
+  (void)hycrt::forEachPiece(others.size(), kAtOnce, "reaching other hosts", tryPiece); // an attempt tells of itself
   return attempts;
 }
 

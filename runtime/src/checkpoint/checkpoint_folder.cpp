@@ -8,17 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 #include "base/crc32c.h"
-#include "base/limits.h"
 #include "base/secret.h"
 #include "base/staged_folder.h"
+#include "base/work_by_threads.h"
 #include "checkpoint/stream_file.h"
 #include "hycrt/safetensors.h"
 #include "hycrt/token.h"
@@ -245,26 +243,9 @@ std::string tensorsIn(const CheckpointManifest& manifest, const std::string& fil
 Status verifyCheckpoint(const Checkpoint& checkpoint) {
   std::vector<std::pair<std::string, const CheckpointFile*>> files;
   for (const auto& [name, file] : checkpoint.manifest.parts.files) files.emplace_back(name, &file);
-  std::atomic<size_t> next{0}, failed{files.size()};
-  std::mutex mutex;
-  Status status;
-  const auto work = [&] {
-    for (size_t i = next++; i < files.size() && i < failed; i = next++) {
-      Status own = verifyFile(checkpoint, files[i].first, *files[i].second);
-      if (own.ok()) continue;
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (i < failed) failed = i, status = std::move(own);
-    }
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min(files.size(), static_cast<size_t>(omp_get_max_threads())); ++i) {
-    std::thread other;
-    if (!startThread("verifying a checkpoint", work, &other).ok()) break;  // fewer will do
-    others.push_back(std::move(other));
-  }
-  work();
-  for (std::thread& thread : others) thread.join();
-  return status;
+  return forEachPiece(
+      files.size(), static_cast<size_t>(omp_get_max_threads()), "verifying a checkpoint",
+      [&](size_t i, std::vector<std::byte>*) { return verifyFile(checkpoint, files[i].first, *files[i].second); });
 }
 
 Status makeDirectory(const std::string& directory) {

@@ -4,15 +4,14 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <mutex>
-#include <thread>
 
 #include "base/crc32c.h"
-#include "base/limits.h"
 #include "base/nearest.h"
+#include "base/work_by_threads.h"
 #include "checkpoint/state_names.h"
 #include "io/float_convert.h"
 
@@ -126,28 +125,8 @@ class ChunkReader {
       isNew ? units.emplace_back(i, i + 1) : std::pair<size_t, size_t>(units.back().second = i + 1, 0);
       if (isNew) HYCRT_RETURN_IF_ERROR(open(*uses[i].file));
     }
-    std::atomic<size_t> next{0}, failed{units.size()};
-    std::mutex mutex;
-    Status status;
-    const auto work = [&] {
-      std::vector<std::byte> staging;
-      for (size_t i = next++; i < units.size() && i < failed; i = next++) {
-        Status own = readUnit(uses, units[i], &staging);
-        if (own.ok()) continue;
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (i < failed) failed = i, status = std::move(own);
-      }
-    };
-    const size_t threads = std::min(units.size(), 2 * static_cast<size_t>(omp_get_max_threads()));
-    std::vector<std::thread> others;
-    for (size_t i = 1; i < threads; ++i) {
-      std::thread other;
-      if (!startThread("reading a checkpoint", work, &other).ok()) break;  // fewer will do
-      others.push_back(std::move(other));
-    }
-    work();
-    for (std::thread& thread : others) thread.join();
-    return status;
+    return forEachPiece(units.size(), 2 * static_cast<size_t>(omp_get_max_threads()), "reading a checkpoint",
+                        [&](size_t i, std::vector<std::byte>* staging) { return readUnit(uses, units[i], staging); });
   }
 
   Status open(const std::string& name) {

@@ -14,6 +14,7 @@
 #include <cstdio>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "hycrt/run_event.h"
 #include "hycrt/token.h"
 
@@ -23,13 +24,13 @@ namespace {
 constexpr int64_t kFilePeriodMs = 1000;
 
 // The thread takes none of the process's signals.
-std::thread startWithoutSignals(const std::function<void()>& body) {
+Status startWithoutSignals(const std::function<void()>& body, std::thread* thread) {
   sigset_t all, former;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &former);
-  std::thread thread(body);
+  Status status = startThread("--prometheus", body, thread);
   pthread_sigmask(SIG_SETMASK, &former, nullptr);
-  return thread;
+  return status;
 }
 
 double unixTime() {
@@ -54,7 +55,7 @@ Result<std::unique_ptr<Prometheus>> Prometheus::open(const std::string& address,
   if (!textfile.empty()) HYCRT_RETURN_IF_ERROR(made->writeText());
   made->stop_.reset(eventfd(0, EFD_CLOEXEC));
   if (!made->stop_.isOpen()) return errnoError("cannot make a descriptor for --prometheus", errno);
-  made->thread_ = startWithoutSignals([prometheus = made.get()] { prometheus->serve(); });
+  HYCRT_RETURN_IF_ERROR(startWithoutSignals([prometheus = made.get()] { prometheus->serve(); }, &made->thread_));
   return made;
 }
 

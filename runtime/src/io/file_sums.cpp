@@ -5,15 +5,14 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <mutex>
 #include <thread>
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/work_by_threads.h"
 
 namespace hycrt {
 namespace {
@@ -47,29 +46,14 @@ Result<uint32_t> sumRange(const FileDescriptor& file, const std::string& path, i
 Status sumChunks(const FileDescriptor& file, const std::string& path, FileSums* sums) {
   const size_t count = static_cast<size_t>(chunkCount(sums->bytes));
   sums->chunks.resize(count);
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  Status status;
-  const auto work = [&] {
-    std::vector<std::byte> staging;
-    for (size_t i = next++; i < count; i = next++) {
-      const int64_t offset = static_cast<int64_t>(i) * kChunkBytes;
-      Result<uint32_t> sum = sumRange(file, path, std::min(kChunkBytes, sums->bytes - offset), offset, &staging);
-      if (sum.ok()) {
-        sums->chunks[i] = *sum;
-        continue;
-      }
-      const std::lock_guard<std::mutex> lock(mutex);
-      status = sum.status();
-      next = count;
-    }
-  };
-  std::vector<std::thread> others;
-  const size_t threads = std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
-  for (size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
-  return status;
+  return forEachPiece(count, std::max(1u, std::thread::hardware_concurrency()), "reading weights",
+                      [&](size_t i, std::vector<std::byte>* staging) -> Status {
+                        const int64_t offset = static_cast<int64_t>(i) * kChunkBytes;
+                        Result<uint32_t> sum =
+                            sumRange(file, path, std::min(kChunkBytes, sums->bytes - offset), offset, staging);
+                        if (sum.ok()) sums->chunks[i] = *sum;
+                        return sum.status();
+                      });
 }
 
 bool isSame(const timespec& a, const timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }

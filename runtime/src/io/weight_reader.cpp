@@ -4,14 +4,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <thread>
 
 #include "base/crc32c.h"
-#include "base/limits.h"
+#include "base/work_by_threads.h"
 #include "io/float_convert.h"
 
 namespace hycrt {
@@ -275,29 +272,10 @@ Status WeightReader::read() {
     isNew ? units_.push_back({i, i + 1, {}, {}}) : void(units_.back().last = i + 1);
   }
   const size_t count = units_.size();
-  std::atomic<size_t> next{0}, failed{count};
-  std::mutex mutex;
-  Status status;
-  const auto work = [&] {
-    std::vector<std::byte> staging;
-    for (size_t i = next++; i < count && i < failed; i = next++) {
-      Status own = readUnit(units_[i], &staging);
-      if (own.ok()) continue;
-      const std::lock_guard<std::mutex> lock(mutex);
-      if (i < failed) failed = i, status = std::move(own);
-    }
-  };
-  // Two for each that computes: while one waits for the disk another copies. Not OpenMP's, which a process that was
-  // forked after their first use would wait for.
-  const size_t threads = std::min(count, 2 * static_cast<size_t>(omp_get_max_threads()));
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < threads; ++i) {
-    std::thread other;
-    if (!startThread("reading weights", work, &other).ok()) break;  // fewer will do
-    others.push_back(std::move(other));
-  }
-  work();
-  for (std::thread& thread : others) thread.join();
+  // Two for each that computes: while one waits for the disk another copies.
+  const Status status =
+      forEachPiece(count, 2 * static_cast<size_t>(omp_get_max_threads()), "reading weights",
+                   [&](size_t i, std::vector<std::byte>* staging) { return readUnit(units_[i], staging); });
   for (size_t i = 0; i < count && status.ok(); ++i) joinShared(i);
   wants_.clear();
   return status;
