@@ -3,7 +3,8 @@
 // The rules are those of DeepSpeed's DynamicLossScaler. It counts all steps and remembers the last that overflowed;
 // here the steps since then are counted, which is the same. The surprise: with a hysteresis of h only the h-th overflow
 // lowers the scale, and so does every further one until `window` good steps in a row (or a single one, with
-// `consecutiveHysteresis`) fill the hysteresis up again.
+// `consecutiveHysteresis`) fill the hysteresis up again. As in PyTorch's GradScaler, and other than in DeepSpeed, it
+// does not grow past what f32 holds.
 #ifndef HYC_KERNELS_LOSS_SCALE_OP_H_
 #define HYC_KERNELS_LOSS_SCALE_OP_H_
 
@@ -19,6 +20,8 @@ struct LossScaleRules {
   double minScale = 1;     // it is never lowered below this
   bool consecutiveHysteresis = false;
 };
+
+constexpr double kMostLossScale = 3.4028234663852886e38;  // f32's largest finite number
 
 struct LossScaleState {
   double scale = 65536;
@@ -39,7 +42,7 @@ HYC_HOST_DEVICE inline LossScaleState nextLossScale(const LossScaleRules &rules,
   }
   const int64_t goodSteps = now.goodSteps + 1;
   const bool grows = goodSteps % rules.window == 0;
-  return {grows ? now.scale * 2 : now.scale, goodSteps,
+  return {grows && now.scale * 2 <= kMostLossScale ? now.scale * 2 : now.scale, goodSteps,
           grows || rules.consecutiveHysteresis ? rules.hysteresis : now.hysteresisLeft};
 }
 

@@ -3,6 +3,7 @@
 #define HYC_KERNELS_LOSS_SCALE_REFERENCE_H_
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/description.h"
 #include "kernels/loss_scale/op.h"
@@ -16,7 +17,7 @@ inline LossScaleState nextLossScale(const LossScaleRules &rules, const LossScale
     if (rules.consecutiveHysteresis) next.hysteresisLeft = rules.hysteresis;
     if ((step - lastOverflow) % rules.window == 0) {
       next.hysteresisLeft = rules.hysteresis;
-      next.scale *= 2;
+      if (std::isfinite(static_cast<float>(next.scale * 2))) next.scale *= 2;
     }
     ++next.goodSteps;
     return next;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <limits>
 #include <optional>
 
 #include "base/crc32c.h"
@@ -23,6 +24,7 @@ constexpr const char* kSumEnd = "\"\n}\n";
 constexpr size_t kSumDigits = 8;
 constexpr int64_t kMost = INT64_MAX;
 constexpr int64_t kMostExact = int64_t{1} << 53;  // of a counter, which is kept as a double
+constexpr double kMostF32 = std::numeric_limits<float>::max();
 
 std::string hex(uint64_t value, int digits) {
   char text[32];
@@ -207,8 +209,12 @@ Status checkVersion(const json& root, const std::string& file) {
 
 Status readCounters(const json& counters, const std::string& file, CheckpointManifest* manifest) {
   for (const auto& [name, value] : counters.items()) {
-    if (!value.is_number() || !(value.get<double>() >= 0) || value.get<double>() > double(kMostExact)) {
-      return dataError(file + ": /counters/" + name + ": found " + value.dump() + ", expected a number from 0 to 2^53");
+    // The one that is no count is a scale, which may be anything that f32 holds.
+    const bool isScale = name == "loss_scale";
+    if (!value.is_number() || !(value.get<double>() >= 0) ||
+        value.get<double>() > (isScale ? kMostF32 : static_cast<double>(kMostExact))) {
+      return dataError(file + ": /counters/" + name + ": found " + value.dump() + ", expected a number from 0 to " +
+                       (isScale ? "f32's largest" : "2^53"));
     }
     manifest->counters[name] = value.get<double>();
   }

@@ -62,6 +62,11 @@ TEST(LossScale, NeverFallsBelowTheMinimumAndSaysSo) {
   EXPECT_EQ(state.hysteresisLeft, 0);  // DeepSpeed raises here
 }
 
+TEST(LossScale, NeverGrowsPastWhatF32Holds) {
+  const LossScaleRules rules{1, 1, 1, false};
+  EXPECT_EQ(scalesOf(rules, 0x1p125, "...x."), (Scales{0x1p125, 0x1p126, 0x1p127, 0x1p127, 0x1p126, 0x1p127}));
+}
+
 TEST(LossScale, EverySequenceOfTwelveStepsFollowsDeepSpeedsCounters) {
   // The class itself, by its own counters: all steps, and the number of the last one that overflowed.
   for (const LossScaleRules &rules :
