@@ -23,14 +23,14 @@ std::string textOf(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// The tiny GPT-2's windows of text.bin as tensors, in file order.
-std::string writeSamples(const std::string &path) {
+/// The tiny GPT-2's windows of text.bin as tensors, in file order; with labels of which none counts, where asked.
+std::string writeSamples(const std::string &path, bool labelled = true) {
   const std::string text = textOf(model("text.bin"));
   const int64_t count = static_cast<int64_t>(text.size() - 1) / kSequence;
   HostTensor tokens{{count, kSequence}, {}}, labels = tokens;
   for (int64_t i = 0; i < count * kSequence; ++i) {
     tokens.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i)]));
-    labels.values.push_back(static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]));
+    labels.values.push_back(labelled ? static_cast<unsigned char>(text[static_cast<size_t>(i) + 1]) : -100.0);
   }
   return writeSafeTensors(path, {{"input_ids", "I32", tokens}, {"labels", "I32", labels}});
 }
@@ -272,6 +272,20 @@ TEST(Evaluation, BetweenStepsIsLeftOutWhereItDoesNotFitATimeLimit) {
   EXPECT_EQ(evaluated, first - 1);
   EXPECT_GE(step, first);
   EXPECT_TRUE(std::filesystem::exists(runs + "/step-" + std::to_string(step))) << outcome.output;
+}
+
+/// Held-out data that has no loss end the run with an error, and behind what it was for.
+TEST(Evaluation, ThatFailsAfterTheLastStepLosesNeitherWeightsNorCheckpoint) {
+  Layout layout{1, 1, 2};
+  layout.further = {"--entry", "train,evaluate"};
+  const std::string folder = compiled(layout), weights = folder + "/kept.safetensors", runs = folder + "/kept";
+  const std::string unlabelled = writeSamples(scratch("unlabelled") + ".safetensors", /*labelled=*/false);
+  const Outcome outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "2",
+                                   "--evaluate-data", unlabelled, "--save-weights", weights, "--checkpoint", runs});
+  EXPECT_EQ(outcome.status, 65) << outcome.output;
+  EXPECT_NE(outcome.output.find("evaluation after step 2"), std::string::npos) << outcome.output;
+  EXPECT_TRUE(std::filesystem::exists(weights)) << outcome.output;
+  EXPECT_TRUE(std::filesystem::exists(runs + "/step-2")) << outcome.output;
 }
 
 TEST(Evaluation, RefusesWhatOnlyTrainingWrites) {

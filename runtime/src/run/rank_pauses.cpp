@@ -149,10 +149,10 @@ Status RankRun::writeMeasurement(StageRunner& runner, int64_t step) {
   return events_.happened({RunEvent::Kind::kMeasure, step + 1, "", seconds, options_.profile});
 }
 
+// The last evaluation waits until the checkpoint and the weights are written.
 bool RankRun::evaluatesAfter(int64_t step) const {
-  if (!evaluation_) return false;
-  const bool isDue = options_.evaluateEvery > 0 && (step + 1) % options_.evaluateEvery == 0;
-  return isDue || step + 1 == options_.steps;
+  return evaluation_ && step + 1 < options_.steps && options_.evaluateEvery > 0 &&
+         (step + 1) % options_.evaluateEvery == 0;
 }
 
 // Whatever is due after a step that changes no states, and all that ranks are asked for by then.
@@ -221,15 +221,6 @@ Result<uint32_t> RankRun::evaluateBetween(const Context& ctx, int64_t step) {
   HYCRT_RETURN_IF_ERROR(tell(record));
   HYCRT_RETURN_IF_ERROR(checkFinite(ctx, record, sums->counted));
   return wishes;
-}
-
-// What the checkpoint has is evaluated all the same, and written again: it can have another layout.
-Status RankRun::trainNothing(Context& ctx, int64_t lastStep) {
-  if (evaluation_) {
-    const Result<uint32_t> evaluated = evaluateBetween(ctx, lastStep);
-    if (!evaluated.ok()) return evaluated.status();
-  }
-  return writeCheckpoint(ctx, lastStep, 0);
 }
 
 }  // namespace hycrt

@@ -80,6 +80,8 @@ class RankRun {
   Status fillMemory(Context& ctx);
   Status uploadStates();
   Status readBackStates();
+  void releaseImages();
+  Status saveTrained(Context& ctx);
   Status tellOfTiers();
   Status tell(const StepRecord& record);
   CheckpointMemory checkpointMemory() const;
@@ -105,7 +107,6 @@ class RankRun {
   Result<uint32_t> evaluateBetween(const Context& ctx, int64_t step);
   Result<bool> fitsEvaluation(int64_t step);
   Result<uint32_t> measureAndEvaluate(const Context& ctx, StageRunner& runner, int64_t step);
-  Status trainNothing(Context& ctx, int64_t lastStep);
 
   const Program& program_;
   RunOptions options_;

@@ -54,23 +54,31 @@ Status RankRun::train() {
     if (ends) return endEarly(step, *wishes);
     if (copies) HYCRT_RETURN_IF_ERROR(copyStates(ctx, step));
   }
-  if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(trainNothing(ctx, first - 1));
+  // What the checkpoint has is written again where no step is left: it can have another layout.
+  if (first >= options_.steps) HYCRT_RETURN_IF_ERROR(writeCheckpoint(ctx, first - 1, 0));
   observer.stepBegins(options_.steps);
+  HYCRT_RETURN_IF_ERROR(saveTrained(ctx));
+  if (evaluation_) HYCRT_RETURN_IF_ERROR(evaluateBetween(ctx, std::max(first, options_.steps) - 1).status());
   HYCRT_RETURN_IF_ERROR(tellOfTiers());
   enter("ends the run");
   HYCRT_RETURN_IF_ERROR(reportMemory());
   HYCRT_RETURN_IF_ERROR(measurement_.writeTrace(*exchanger_, environment_.worldSize, run_));
   HYCRT_RETURN_IF_ERROR(
       measurement_.writeProfile(*exchanger_, environment_.worldSize, run_, profileFacts(), runner.note));
-  if (!options_.saveWeights.empty()) {
-    enter("writes the weights");
-    HYCRT_RETURN_IF_ERROR(readBackStates());
-    HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
-    const Adapter* const adapter = manifest_.adapter ? &*manifest_.adapter : nullptr;
-    HYCRT_RETURN_IF_ERROR(
-        saveWeights(ctx, options_.saveWeights, {run_, manifest_.folder + "/model", adapter, options_.merge}));
-  }
   return exchanger_->barrier();
+}
+
+// What the run is for, before anything that may fail for a reason of its own: held-out data, a full disk.
+Status RankRun::saveTrained(Context& ctx) {
+  if (options_.saveWeights.empty()) return {};
+  enter("writes the weights");
+  HYCRT_RETURN_IF_ERROR(readBackStates());
+  HYCRT_RETURN_IF_ERROR(checkWeights(ctx));
+  const Adapter* const adapter = manifest_.adapter ? &*manifest_.adapter : nullptr;
+  HYCRT_RETURN_IF_ERROR(
+      saveWeights(ctx, options_.saveWeights, {run_, manifest_.folder + "/model", adapter, options_.merge}));
+  releaseImages();
+  return {};
 }
 
 // A profile is of one size: what it tells of an op are its times of each step.
@@ -176,7 +184,6 @@ Status RankRun::runStep(Context& ctx, StageRunner& runner, int64_t step) {
                    std::to_string(after.scale) + "; lower the learning rate, or compute in bf16");
 }
 
-// States between the device, where there is one, and their images.
 // What lies in the arenas when the first step begins: states, and what the program keeps for the run.
 Status RankRun::fillMemory(Context& ctx) {
   HYCRT_RETURN_IF_ERROR(checkpoints_.load(ctx, manifest_, options_));
@@ -185,6 +192,7 @@ Status RankRun::fillMemory(Context& ctx) {
   return ctx.status();
 }
 
+// States between the device, where there is one, and their images.
 Status RankRun::uploadStates() {
   if (!accelerator_) return {};
   for (const StateDesc& state : program_.states) {
@@ -192,13 +200,18 @@ Status RankRun::uploadStates() {
     HYCRT_RETURN_IF_ERROR(accelerator_->upload(state.buffer, heldElements(state) * sizeOf(state.dtype)));
   }
   HYCRT_RETURN_IF_ERROR(accelerator_->finish());
-  // Their images are read again only after they were copied back. What is small may hold what the host still counts.
+  releaseImages();
+  if (environment_.rank == 0) events_.note(accelerator_->describe());
+  return {};
+}
+
+// They are read again only after they were copied back. What is small may hold what the host still counts.
+void RankRun::releaseImages() {
+  if (!accelerator_) return;
   for (int i = 0; i < program_.arenas.size; ++i) {
     const ArenaDesc& arena = program_.arenas[i];
     if (!arena.onHost && arena.bytes > kKeptImageBytes) memory_->release(i);
   }
-  if (environment_.rank == 0) events_.note(accelerator_->describe());
-  return {};
 }
 
 Status RankRun::readBackStates() {
