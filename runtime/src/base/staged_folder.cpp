@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -16,6 +18,7 @@ namespace hycrt {
 namespace {
 
 constexpr const char kBegin[] = ".hyc-", kEnd[] = ".partial";
+constexpr std::string_view kOld = ".old";  // of a partial name: what its target was, until the new one is in its place
 constexpr size_t kDigits = 32;
 
 // What a run's partial name stands for; empty: it is none.
@@ -63,7 +66,7 @@ Status exchangeFolder(const std::string& partial, const std::string& target, con
   std::string old = partial;
   if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) return failed();
-    old = partial + ".old";
+    old = partial + std::string(kOld);
     if (rename(target.c_str(), old.c_str()) != 0) return failed();
     if (rename(partial.c_str(), target.c_str()) != 0) {
       const Status status = failed();
@@ -81,11 +84,23 @@ void removeLeftovers(const std::string& directory, const std::function<bool(cons
   DIR* entries = opendir(directory.c_str());
   if (entries == nullptr) return;
   std::vector<std::string> partials;
+  std::vector<std::pair<std::string, std::string>> olds;  // and their targets
   while (const dirent* entry = readdir(entries)) {
-    const std::string target = targetOf(entry->d_name);
-    if (!target.empty() && isTarget(target)) partials.push_back(directory + "/" + entry->d_name);
+    std::string name = entry->d_name;
+    const bool isOld = name.size() > kOld.size() && name.compare(name.size() - kOld.size(), kOld.size(), kOld) == 0;
+    if (isOld) name.resize(name.size() - kOld.size());
+    const std::string target = targetOf(name), path = directory + "/" + entry->d_name;
+    if (target.empty() || !isTarget(target)) continue;
+    if (isOld)
+      olds.emplace_back(path, directory + "/" + target);
+    else
+      partials.push_back(path);
   }
   closedir(entries);
+  // One that was taken away, and nothing put in its place, is what there is of the target.
+  for (const auto& [old, target] : olds) {
+    if (access(target.c_str(), F_OK) == 0 || rename(old.c_str(), target.c_str()) != 0) partials.push_back(old);
+  }
   for (const std::string& partial : partials) {
     if (unlink(partial.c_str()) != 0) removeOwnFolder(partial, isOwn);
   }

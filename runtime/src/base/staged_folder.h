@@ -26,8 +26,8 @@ std::vector<std::string> foreignIn(const std::string& folder, const IsOwnFile& i
 Status exchangeFolder(const std::string& partial, const std::string& target, const std::string& what,
                       const IsOwnFile& isOwn, std::string* left = nullptr);
 
-// Removes, in `directory`, what runs that were killed left of targets that `isTarget` takes by their name. None of them
-// may live.
+// Removes, in `directory`, what runs that were killed left of targets that `isTarget` takes by their name; what was
+// taken from its place (exchangeFolder, in two steps) and has no successor there goes back. None of them may live.
 void removeLeftovers(const std::string& directory, const std::function<bool(const std::string&)>& isTarget,
                      const IsOwnFile& isOwn);
 

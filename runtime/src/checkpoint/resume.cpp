@@ -69,7 +69,9 @@ int64_t stepOfCheckpoint(const std::string& path) {
 OwnCheckpoints::OwnCheckpoints(const RunOptions& options) : directory_(options.checkpoint) {
   if (directory_.empty()) return;
   const std::filesystem::path resumed(options.resume);
-  const bool goesOn = !options.resume.empty() && isSameFile(resumed.parent_path().string(), directory_);
+  std::error_code unknown;
+  const bool goesOn =
+      !options.resume.empty() && std::filesystem::equivalent(resumed.parent_path(), directory_, unknown);
   const Result<std::vector<int64_t>> steps = stepsIn(directory_);
   for (int64_t step : steps.ok() ? *steps : std::vector<int64_t>()) {
     if (goesOn && step <= stepOfCheckpoint(options.resume)) continue;

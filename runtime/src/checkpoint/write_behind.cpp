@@ -112,8 +112,9 @@ void WriteBehind::run() {
 // What is no multiple goes by the cache; and a file system may take the flag and then refuse the write.
 Status WriteBehind::writeChunk(const std::byte* from, int64_t bytes, int64_t offset) {
   if (bytes % static_cast<int64_t>(kAlignment) != 0) setDirect(file_.get(), false);
+  const bool wasDirect = isDirect(file_.get());  // another thread may take the flag off meanwhile
   Status status = writeAt(file_, path_, from, bytes, offset);
-  if (status.ok() || !isDirect(file_.get())) return status;
+  if (status.ok() || !wasDirect) return status;
   setDirect(file_.get(), false);
   return writeAt(file_, path_, from, bytes, offset);
 }

@@ -129,7 +129,7 @@ Status DocumentIndex::readMegatronHeader(int64_t fileBytes, int64_t* tokenBytes)
 Status DocumentIndex::walkMegatron(int64_t tokenBytes, int64_t* tokens) {
   std::vector<int32_t> lengths(static_cast<size_t>(std::min(kBlock, sequences_)));
   std::vector<int64_t> pointers(lengths.size()), firsts(static_cast<size_t>(std::min(kBlock, count_ + 1)));
-  int64_t begin = 0, document = 0, loaded = 0;
+  int64_t begin = 0, document = 0, loaded = 0, last = 0;
   for (int64_t first = 0; first <= sequences_; first += kBlock) {
     const int64_t count = std::min(kBlock, sequences_ - first);
     HYCRT_RETURN_IF_ERROR(readNumbers(file_, path_, kMegatronHeader, first, count, lengths.data()));
@@ -150,6 +150,7 @@ Status DocumentIndex::walkMegatron(int64_t tokenBytes, int64_t* tokens) {
                            std::to_string(sequences_));
         }
         if (document < count_) HYCRT_RETURN_IF_ERROR(keep(document, begin));
+        last = sequence;
       }
       if (i == count) break;
       const int64_t length = lengths[static_cast<size_t>(i)], pointer = pointers[static_cast<size_t>(i)];
@@ -165,6 +166,10 @@ Status DocumentIndex::walkMegatron(int64_t tokenBytes, int64_t* tokens) {
   if (document != count_ + 1) {
     return dataError("'" + path_ + "', document " + std::to_string(document) + ": begins behind the last of " +
                      std::to_string(sequences_) + " sequences");
+  }
+  if (last != sequences_) {
+    return dataError("'" + path_ + "': the last document ends with sequence " + std::to_string(last) +
+                     ", expected the last of all, " + std::to_string(sequences_));
   }
   *tokens = begin;
   return {};

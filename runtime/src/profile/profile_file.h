@@ -84,6 +84,12 @@ std::string profilePage(const nlohmann::ordered_json& profile);
 // Where the page of FILE.json is: FILE.html.
 std::string profilePagePath(const std::string& path);
 
+// What the ranks' lines in `partial` become, before both are put in place: the profile and its page.
+struct ProfilePartials {
+  std::string profile, page;
+};
+ProfilePartials profilePartials(const std::string& partial);
+
 }  // namespace hycrt
 
 #endif  // HYCRT_SRC_PROFILE_PROFILE_FILE_H_

@@ -229,6 +229,8 @@ std::string profilePage(const nlohmann::ordered_json& profile) {
   return text + kEnd;
 }
 
+ProfilePartials profilePartials(const std::string& partial) { return {partial + ".json", partial + ".html"}; }
+
 std::string profilePagePath(const std::string& path) {
   static const std::string kEnding = ".json";
   const bool isJson =

@@ -102,8 +102,9 @@ Status Measurement::makeFile(const std::string& partial, int worldSize, const Pr
   }
   const nlohmann::ordered_json profile = file.finish();
   const std::string page = profilePagePath(options_->profile);
-  HYCRT_RETURN_IF_ERROR(publishText(partial + ".json", options_->profile, profile.dump() + "\n"));
-  HYCRT_RETURN_IF_ERROR(publishText(partial + ".html", page, profilePage(profile)));
+  const ProfilePartials made = profilePartials(partial);
+  HYCRT_RETURN_IF_ERROR(publishText(made.profile, options_->profile, profile.dump() + "\n"));
+  HYCRT_RETURN_IF_ERROR(publishText(made.page, page, profilePage(profile)));
   if (options_->replanAfter == 0) {
     for (const std::string& line : profileTables(profile)) note(line);
   }

@@ -231,7 +231,10 @@ Result<std::unique_ptr<StepLog>> StepLog::open(const std::string& path, Mode mod
 }
 
 StepLog::StepLog(std::unique_ptr<LineFile> file, Mode mode) : file_(std::move(file)), mode_(mode) {}
-StepLog::~StepLog() = default;
+
+StepLog::~StepLog() {
+  if (file_->wasMade() && !hasBegun_) unlink(file_->path().c_str());
+}
 
 // Not before there is something to write: a run that is refused leaves what was there. What a run was killed over, or
 // a full disk has cut off, is no line and goes.

@@ -18,6 +18,7 @@
 #include "hycrt/saved_weights.h"
 #include "io/saved_adapter.h"
 #include "io/weights_files.h"
+#include "profile/profile_file.h"
 #include "run/quantized_weights.h"
 #include "run/state_file.h"
 
@@ -228,12 +229,14 @@ Result<FileLock> lockWeightsTarget(const std::string& target) {
 void removePartialOutputs(const RunOptions& options, const std::string& run) {
   if (run.empty()) return;
   for (const std::string* path :
-       {&options.saveWeights, &options.dumpGradients, &options.trace, &options.measureMemory}) {
+       {&options.saveWeights, &options.dumpGradients, &options.trace, &options.measureMemory, &options.profile}) {
     if (path->empty()) continue;
     const std::string partial = partialName(withoutSlash(*path), run);
     if (unlink(partial.c_str()) != 0) removeFolder(partial);
     unlink(partialName(withoutSlash(*path) + kAside, run).c_str());
   }
+  const ProfilePartials made = profilePartials(partialName(withoutSlash(options.profile), run));
+  for (const std::string& path : {made.profile, made.page}) unlink(path.c_str());
   // A rank that was killed leaves its lock's file behind, which nobody holds.
   if (!options.saveWeights.empty()) (void)lockWeightsTarget(options.saveWeights);
 }

@@ -190,6 +190,7 @@ TEST(TokenData, ReadsMegatronsFilesByTheirIndex) {
   EXPECT_CONTAINS(said(megatronIndex(8, {8, 9}, {0, 2, 1})), "document 2: begins with sequence 1");
   EXPECT_CONTAINS(said(megatronIndex(8, {8, 9}, {1, 2})), "document 0: begins with sequence 1");
   EXPECT_CONTAINS(said(megatronIndex(8, {8, 9}, {0, 3})), "document 1: begins behind the last of 2 sequences");
+  EXPECT_CONTAINS(said(megatronIndex(8, {8, 9}, {0, 1})), "ends with sequence 1, expected the last of all, 2");
   std::string claims = good;
   claims[25] = '\x7f';  // 2^63 sequences
   EXPECT_CONTAINS(said(claims), "m.idx' has 122 bytes, expected 34 + 12 for each of");

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/staged_folder.h"
 #include "hycrt/manifest.h"
 #include "hycrt/safetensors.h"
 #include "io/sample_file.h"
@@ -31,6 +32,30 @@ std::vector<uint32_t> windowOf(const TokenFile& file, int64_t window, int64_t bo
   const Status status = file.read(window, bound, &tokens);
   EXPECT_TRUE(status.ok()) << status.message();
   return tokens;
+}
+
+constexpr const char kRunsName[] = ".hyc-0123456789abcdef0123456789abcdef.partial";
+
+// What is left where a file system cannot exchange two folders in one step, and the process was killed between the two:
+// the target is gone from its place.
+TEST(StagedFolder, ThatLostItsPlaceGoesBackToIt) {
+  TemporaryFolder folder;
+  const auto isOwn = [](const std::string& name) { return name == "own"; };
+  const auto leave = [&](const std::string& name) {
+    std::filesystem::create_directory(folder / name);
+    folder.write(name + "/own", name);
+  };
+  leave(std::string("a") + kRunsName + ".old");  // the only one there is
+  leave(std::string("a") + kRunsName);           // which was to take its place
+  leave("b");
+  leave(std::string("b") + kRunsName + ".old");  // which has a successor
+  leave(std::string("c") + kRunsName + ".old");  // nobody's who asks
+  removeLeftovers(folder.path(), [](const std::string& name) { return name == "a" || name == "b"; }, isOwn);
+  EXPECT_EQ(folder.read("a/own"), std::string("a") + kRunsName + ".old");
+  EXPECT_EQ(folder.read("b/own"), "b");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"a", "b", std::string("c") + kRunsName + ".old"}));
 }
 
 TEST(TokenFile, OfPlainBytesIsCutIntoWindowsThatShareAToken) {

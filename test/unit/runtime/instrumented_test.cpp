@@ -212,6 +212,7 @@ TEST_F(Instrumented, OutputsThatCannotBeMadeAreRefusedBeforeTraining) {
       {{"--log-file", foreign},
        65,
        "is there and is not the log of a run: it begins with 'my,own', expected '{\"step\":…'"},
+      {{"--log-file", files_ / "new.jsonl", "--csv", foreign}, 65, "is there and is not the CSV file of a run"},
       {{"--csv", files_ / "no/where.csv"}, 74, "cannot write the CSV file"},
       {{"--csv", files_.path()}, 74, "cannot write the CSV file"},
       {{"--csv", folder_ / "text"}, 64, "would overwrite"},

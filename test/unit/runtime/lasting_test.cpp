@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "checkpoint/replica_check.h"
 #include "compiled_folder.h"
+#include "hycrt/resume.h"
 #include "own_launch.h"
 #include "run_command.h"
 #include "temporary_folder.h"
@@ -385,6 +386,22 @@ TEST_F(Lasting, GoOnFromTheirOwnCheckpointsOnly) {
   EXPECT_EQ(result.status, 3) << "the fault comes again, and again";
   EXPECT_TRUE(says(result.errors, "from '" + runs() + "/step-4'")) << result.errors;
   EXPECT_TRUE(fs::exists(runs() + "/step-20"));
+}
+
+// What a training goes on from is its own, and so is what that has been written after.
+TEST_F(Lasting, TakeAnOlderCheckpointWhereTheOneTheyBeganWithIsDamaged) {
+  ASSERT_EQ(runCommand(folder_.command({"--steps", "4", "--checkpoint", runs(), "--checkpoint-every", "2"})).status, 0);
+  hycrt::RunOptions options;
+  options.checkpoint = runs();
+  options.resume = runs() + "/step-4";
+  const hycrt::OwnCheckpoints own(options);
+  const auto newest = [&] {
+    const hycrt::Result<std::string> found = own.newest([](const std::string&) {});
+    return found.ok() ? fs::path(*found).filename().string() : found.status().message();
+  };
+  EXPECT_EQ(newest(), "step-4");
+  files_.write("runs/step-4/checkpoint.json", "{}");
+  EXPECT_EQ(newest(), "step-2");
 }
 
 // --------------------------------------------------------------------------------------------------------------- sizes
