@@ -73,6 +73,13 @@ static Error run(const ProcessGroup &group, ArrayRef<std::string> command, Strin
   return makeError(ExitCode::Internal, "the host compiler failed on " + what + " (" + why + "):\n" + output);
 }
 
+/// In the compiler's order: what was generated lies together, and is looked at first.
+std::vector<std::string> HostCompiler::foldersOf(const Toolchain &toolchain, const std::string &sourceFolder) {
+  std::vector<std::string> folders = {sourceFolder};
+  append_range(folders, toolchain.includeDirs);
+  return folders;
+}
+
 std::string HostCompiler::objectOf(const Unit &unit) const {
   std::string name = unit.front();
   std::replace(name.begin(), name.end(), '/', '.');
@@ -158,7 +165,8 @@ Error HostCompiler::compile(const Unit &unit) {
   std::string architectures;
   for (int64_t architecture : isCuda ? toolchain.architectures : std::vector<int64_t>())
     architectures += " " + std::to_string(architecture);
-  SmallVector<StringRef> parts{environmentHash, architectures};
+  const std::string headersHash = headers.hashOf(unit);
+  SmallVector<StringRef> parts{environmentHash, architectures, headersHash};
   llvm::append_range(parts, texts);
   std::string key = hashParts(parts);
   if (cache.fetch(key, object))
@@ -257,16 +265,13 @@ Error HostCompiler::build(ArrayRef<ExecutableJob> jobs) {
   if (!units)
     return units.takeError();
 
-  std::vector<std::string> folders = toolchain.headerDirs;
-  folders.push_back(sourceFolder);
   std::string identity = identityOf(toolchain.compiler);
   if (toolchain.isForGpu()) {
     identity += " " + identityOf(toolchain.nvcc);
     for (const char *flag : kNvccFlags)
       identity += std::string(" ") + flag;
   }
-  environmentHash =
-      hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName(), hashHeaders(folders)});
+  environmentHash = hashParts({identity, join(compileFlags(toolchain), " "), sys::getHostCPUName()});
   if (Error error = compileAll(*units))
     return error;
   for (const ExecutableJob &job : jobs)

@@ -3,13 +3,14 @@
 //
 // What a program alone has is compiled together, up to some size: of a small one the headers take longer than its own
 // text, and its files have the same ones. An object is looked up first by the hash of everything that it depends on:
-// sources, headers, flags, compiler and CPU.
+// sources, the headers that they reach, flags, compiler and CPU.
 // The cache lies in $HYC_CACHE_DIR, else $XDG_CACHE_HOME/hyc, else ~/.cache/hyc; without any of these there is none.
 #ifndef HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H
 #define HYC_LIB_DRIVER_BUILD_HOSTCOMPILER_H
 
 #include "Build/ObjectCache.h"
 #include "Build/ProcessGroup.h"
+#include "Build/ReachedHeaders.h"
 #include "hyc/Driver/CompileListener.h"
 #include "hyc/Driver/Toolchain.h"
 #include "llvm/ADT/StringRef.h"
@@ -38,6 +39,7 @@ private:
   /// What becomes one object.
   using Unit = std::vector<std::string>;
 
+  static std::vector<std::string> foldersOf(const Toolchain &toolchain, const std::string &sourceFolder);
   llvm::Expected<std::vector<Unit>> unitsOf(llvm::ArrayRef<ExecutableJob> jobs) const;
   std::vector<std::string> compileCommand(const Unit &unit, llvm::StringRef object) const;
   std::vector<std::string> nvccCommand(llvm::StringRef source, llvm::StringRef object) const;
@@ -51,6 +53,7 @@ private:
   std::string sourceFolder, objectFolder;
   CompileListener listener;
   ObjectCache cache = ObjectCache::ofUser();
+  ReachedHeaders headers{foldersOf(toolchain, sourceFolder)};
   ProcessGroup group;
   std::string environmentHash; ///< of all that sources have in common
 };

@@ -117,20 +117,3 @@ std::string hyc::hashParts(ArrayRef<StringRef> parts) {
   }
   return toHex(hash.final(), /*LowerCase=*/true);
 }
-
-std::string hyc::hashHeaders(ArrayRef<std::string> folders) {
-  std::map<std::string, std::string> contents;
-  for (const std::string &folder : folders) {
-    std::error_code error;
-    for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-      if (entry->path().extension() != ".h")
-        continue;
-      if (auto buffer = MemoryBuffer::getFile(entry->path().string()))
-        contents[fs::relative(entry->path(), folder).string()] = (*buffer)->getBuffer().str();
-    }
-  }
-  SmallVector<StringRef> parts;
-  for (const auto &[name, text] : contents)
-    parts.append({name, text});
-  return hashParts(parts);
-}

@@ -34,8 +34,6 @@ private:
 
 /// SHA-256 in hexadecimal of parts, each with its length, so that no two lists of parts look alike.
 std::string hashParts(llvm::ArrayRef<llvm::StringRef> parts);
-/// The contents of all headers below `folders`, with their names; unreadable ones are left out.
-std::string hashHeaders(llvm::ArrayRef<std::string> folders);
 
 } // namespace hyc
 

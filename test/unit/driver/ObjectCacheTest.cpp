@@ -1,5 +1,6 @@
-// The cache of objects: keys, hits, pruning.
+// The cache of objects: keys, hits, pruning, and the headers that an object depends on.
 #include "Build/ObjectCache.h"
+#include "Build/ReachedHeaders.h"
 #include "ScratchFolder.h"
 
 #include <gtest/gtest.h>
@@ -75,14 +76,52 @@ TEST(HashParts, TellsWhereOnePartEnds) {
   EXPECT_EQ(hyc::hashParts({"ab"}).size(), 64u);
 }
 
-TEST(HashHeaders, DependsOnNamesAndContents) {
-  ScratchFolder folder;
-  folder.write("a.h", "1");
-  std::string before = hyc::hashHeaders({folder.path()});
-  folder.write("b.txt", "not a header");
-  EXPECT_EQ(hyc::hashHeaders({folder.path()}), before);
-  folder.write("a.h", "2");
-  EXPECT_NE(hyc::hashHeaders({folder.path()}), before);
+/// What a source sees in two folders, its own and one of headers.
+struct ReachedHeadersTest : testing::Test {
+  ReachedHeadersTest() {
+    source("a.cpp", "#include <vector>\n  #  include \"near.h\"\n#include \"far/one.h\"\n");
+    source("near.h", "// near");
+    header("far/one.h", "#include \"two.h\"\n#include \"../root.h\"\n#include \"nowhere.h\"\n");
+    header("far/two.h", "#include \"far/one.h\" // and back");
+    header("root.h", "");
+    header("unseen.h", "");
+  }
+  void source(const std::string &name, const std::string &text) { sources.write(name, text); }
+  void header(const std::string &name, const std::string &text) {
+    std::filesystem::create_directories(std::filesystem::path(headers.path(name)).parent_path());
+    headers.write(name, text);
+  }
+  std::string hash() const {
+    return hyc::ReachedHeaders({sources.path(), headers.path()}).hashOf({std::string("a.cpp")});
+  }
+
+  ScratchFolder sources, headers;
+};
+
+TEST_F(ReachedHeadersTest, AreAllThatIsIncludedOnTheWay) {
+  const std::string before = hash();
+  EXPECT_EQ(before.size(), 64u);
+  EXPECT_EQ(hash(), before);
+  header("unseen.h", "changed");
+  EXPECT_EQ(hash(), before);
+  std::string last = before;
+  for (const char *seen : {"far/two.h", "root.h"}) {
+    header(seen, "changed");
+    EXPECT_NE(hash(), last) << seen;
+    last = hash();
+  }
+  source("near.h", "changed");
+  EXPECT_NE(hash(), last);
+}
+
+/// One that is found sooner takes the place of another, whatever it says.
+TEST_F(ReachedHeadersTest, AreTheFirstOfTheirName) {
+  header("near.h", "other");
+  const std::string before = hash();
+  header("near.h", "changed");
+  EXPECT_EQ(hash(), before);
+  header("far/nowhere.h", "");
+  EXPECT_NE(hash(), before);
 }
 
 } // namespace
