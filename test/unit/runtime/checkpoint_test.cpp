@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -548,6 +549,28 @@ TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
     EXPECT_TRUE(says(result.output + result.errors, "step-1' was not written")) << result.errors;
     EXPECT_FALSE(fs::exists(step(1)));
     EXPECT_TRUE(verify(step(2)).ok() && verify(step(3)).ok());
+  }
+}
+
+// Rank 0 makes it for all: whoever finds nothing there has no words about hosts that share no disk.
+TEST_F(Checkpoints, WhoseFolderCannotBeMadeAreToldOfByRank0Alone) {
+  constexpr size_t kRoom = 15;  // of a path, for "/step-N" and not for the name that it has before
+  std::string deep = runs();
+  while (PATH_MAX - kRoom - deep.size() > NAME_MAX) deep += "/" + std::string(NAME_MAX / 2, 'd');
+  deep += "/" + std::string(PATH_MAX - kRoom - deep.size() - 1, 'd');
+  for (const bool goesOn : {false, true}) {
+    std::vector<std::string> words{"--steps", "2", "--checkpoint", deep};
+    if (goesOn) words.insert(words.end(), {"--checkpoint-failure", "warn"});
+    const CommandResult result = run(eight_, words);
+    EXPECT_EQ(result.status, goesOn ? 0 : 74) << result.errors;
+    EXPECT_TRUE(says(result.errors, "File name too long")) << result.errors;
+    EXPECT_FALSE(says(result.errors, "does not see")) << result.errors;
+    const std::string warning = "was not written: ";
+    const size_t first = (result.output + result.errors).find(warning);
+    EXPECT_EQ(first != std::string::npos, goesOn) << result.errors;
+    if (goesOn) {
+      EXPECT_FALSE(says((result.output + result.errors).substr(first + 1), warning)) << result.errors;
+    }
   }
 }
 
