@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -423,6 +424,22 @@ TEST_F(Checkpoints, ThatAreDamagedGiveWayToTheOneBefore) {
   result = run(eight_, {"--steps", "2", "--resume", step(2)});
   EXPECT_EQ(result.status, 65);
   EXPECT_TRUE(says(result.errors, "part-00000-0.safetensors") && says(result.errors, "first.weight")) << result.errors;
+}
+
+// Reading all of a large one takes minutes, in which whoever waits for it may be asked to end.
+TEST_F(Checkpoints, AreReadToTheirEndOnlyWhereNobodyGivesUp) {
+  write(eight_, "2");
+  const Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(2));
+  ASSERT_TRUE(checkpoint.ok());
+  std::atomic<int> asked{0};
+  EXPECT_TRUE(hycrt::verifyCheckpoint(*checkpoint, [&] { return ++asked < 0; }).ok());
+  EXPECT_EQ(asked, static_cast<int>(checkpoint->manifest.parts.files.size())) << "none is longer than a chunk";
+  const auto passedOver = [](const std::string& why) { ADD_FAILURE() << why; };
+  const Result<Checkpoint> newest =
+      hycrt::newestCheckpoint(runs(), /*verifies=*/true, passedOver, {}, [] { return true; });
+  ASSERT_FALSE(newest.ok());
+  EXPECT_EQ(newest.status().code(), hycrt::StatusCode::kIo);
+  EXPECT_TRUE(says(newest.status().message(), "step-2' was not read to its end")) << newest.status().message();
 }
 
 TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
