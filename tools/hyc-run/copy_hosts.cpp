@@ -56,7 +56,7 @@ Status CopyHosts::start(const std::string& host) {
   Result<RankProcess> process = RankProcess::start(
       commandOn(host, options_.sshPort, kKeeperFlag, hycrt::encodeKeeperTask(task), signals_.former()));
   if (!process.ok()) return process.status();
-  keepers_.emplace(host, Keeper{std::move(*process), false, {}, false});
+  keepers_.emplace(host, Keeper{std::move(*process)});
   return {};
 }
 
@@ -74,6 +74,7 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
   if (keeper.process.outputFd >= 0 && !keeper.process.output.read(keeper.process.outputFd, &lines)) {
     closeAndForget(&keeper.process.outputFd);
   }
+  if (!lines.empty()) keeper.heardMs = hycrt::monotonicMs();
   for (const std::string& line : lines) {
     CopyHolding holding;
     const KeeperLine kind = hycrt::parseHolding(line, &holding);
@@ -96,11 +97,14 @@ void CopyHosts::hear(const std::string& host, Keeper& keeper) {
 
 template <typename IsEnough>
 void CopyHosts::hearUntil(IsEnough isEnough) {
-  for (const int64_t begin = hycrt::monotonicMs();
-       hycrt::monotonicMs() - begin < kAnswerMs && !signals_.isEndPending();) {
+  const int64_t beginMs = hycrt::monotonicMs();
+  const auto isOver = [&](const auto& row) {
+    return isEnough(row.second) || hycrt::monotonicMs() - std::max(beginMs, row.second.heardMs) >= kAnswerMs;
+  };
+  while (!signals_.isEndPending()) {
     for (auto& [host, keeper] : keepers_) hear(host, keeper);
     dropGone();
-    if (std::all_of(keepers_.begin(), keepers_.end(), [&](const auto& row) { return isEnough(row.second); })) return;
+    if (std::all_of(keepers_.begin(), keepers_.end(), isOver)) return;
     std::vector<pollfd> polled;
     addPolled(&polled);
     poll(polled.data(), polled.size(), kPollMs);

@@ -53,12 +53,14 @@ class CopyHosts {
   struct Keeper {
     RankProcess process;
     bool isReady = false;
-    hycrt::KeeperAddress address;
+    hycrt::KeeperAddress address = {};
     bool hasListed = false;
+    int64_t heardMs = 0;  // when it last said anything
   };
 
   hycrt::Status start(const std::string& host);
-  // Hears all until `isEnough` of each, the user wants an end, or half a minute has passed.
+  // Hears all until `isEnough` of each, or half a minute has passed without a word from those of which it is not; or
+  // the user wants an end.
   template <typename IsEnough>
   void hearUntil(IsEnough isEnough);
   void hear(const std::string& host, Keeper& keeper);

@@ -120,7 +120,7 @@ class CopyOut {
     if (process.errorFd >= 0 && !process.errors.read(process.errorFd, &lines)) closeAndForget(&process.errorFd);
     for (const std::string& line : lines) {
       report_.clear();
-      std::fprintf(stderr, "%s: %s\n", taker.host.c_str(), hycrt::printable(line).c_str());
+      report_.print(stderr, taker.host + ": " + hycrt::printable(line) + "\n");
     }
     return {};
   }

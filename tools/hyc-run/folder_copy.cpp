@@ -212,14 +212,14 @@ class Receiver {
     isNew_ = fs::is_empty(folder, failed);
     if (failed) return hycrt::errnoError("cannot read '" + folder + "'", failed.value());
     if (isNew_) return {};
-    for (const CopiedFile& row : readLedger(folder)) ledger_[row.path] = row;
+    for (const CopiedFile& row : readLedger(folder)) ledger_.emplace(row.path, row);
     for (size_t index : wanted_) {
       const std::string& path = listing_.files[index].path;
       if (!fs::exists(fs::symlink_status(folder + "/" + path, failed))) continue;
-      const auto row = ledger_.find(path);
-      if (row != ledger_.end() && isThere(folder, row->second)) continue;
+      const auto rows = ledger_.equal_range(path);
+      if (std::any_of(rows.first, rows.second, [&](const auto& row) { return isThere(folder, row.second); })) continue;
       return hycrt::dataError("'" + folder + "/" + path + "' of this host is another than that of hyc-run's, and " +
-                              (row == ledger_.end() ? "was not copied there by hyc-run" : "was changed since") +
+                              (rows.first == rows.second ? "was not copied there by hyc-run" : "was changed since") +
                               "; move '" + folder + "' away, which hyc-run (--copy-out) leaves as it is");
     }
     if (!ledger_.empty()) return {};
@@ -300,8 +300,8 @@ class Receiver {
   Input input_;
   std::FILE* const output_;
   FolderListing listing_;
-  std::vector<size_t> wanted_;                // of its files
-  std::map<std::string, CopiedFile> ledger_;  // of the folder that is there
+  std::vector<size_t> wanted_;                     // of its files
+  std::multimap<std::string, CopiedFile> ledger_;  // of the folder that is there
   bool isNew_ = false;
   std::string staging_;
 };

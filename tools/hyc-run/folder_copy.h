@@ -9,7 +9,7 @@
 // The receiver answers "has" where all of it is there already, or "wants 0 3 …", which files, by place. Their bytes
 // follow, one after the other; when all have come and their sums are right the receiver puts them in place, and says
 // "done". The lines without "folder" and "go" are kept beside the files (kCopyLedger): only what they tell of, and is
-// unchanged since, is ever replaced.
+// unchanged since, is ever replaced. Where that was interrupted there are two lines of a file, of before and after.
 #ifndef HYC_RUN_FOLDER_COPY_H_
 #define HYC_RUN_FOLDER_COPY_H_
 

@@ -20,6 +20,7 @@
 #include "launcher.h"
 #include "sizes.h"
 #include "ssh.h"
+#include "user_signal.h"
 
 namespace hycrun {
 namespace {
@@ -201,28 +202,28 @@ void HostLauncher::takeRecord(const std::string& line) {
 
 // As Launcher does, but that the other hosts' hyc-runs pass the signals on.
 void HostLauncher::takeSignals() {
-  const bool canSave = !options_.checkpoint.empty();
   while (const int signal = signals_.take()) {
     if (signal == SIGCHLD || stopping_) continue;
-    if (signal == SIGUSR1) {
-      pass(kWhereLetter);
-      continue;
+    const SignalEffect effect = effectOf(signal, !options_.checkpoint.empty(), isAsked_);
+    if (!effect.words.empty()) report_.say(effect.words);
+    switch (effect.kind) {
+      case SignalEffect::Kind::kTellsWhere:
+        pass(kWhereLetter);
+        break;
+      case SignalEffect::Kind::kNothing:
+        break;
+      case SignalEffect::Kind::kSaves:
+        pass(kCheckpointLetter);
+        break;
+      case SignalEffect::Kind::kSavesAndEnds:
+        isAsked_ = true;
+        pass(kEndLetter);
+        break;
+      case SignalEffect::Kind::kEnds:
+        end_ = {128 + signal, RunEnd::How::kAsked, Signals::nameOf(signal)};
+        stopAll();
+        break;
     }
-    const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
-    const std::string name = Signals::nameOf(signal);
-    if (signal == SIGUSR2 || asksToEnd) {
-      isAsked_ |= asksToEnd;
-      report_.say(!canSave    ? "SIGUSR2 asks for a checkpoint, and there is no folder for one (--checkpoint DIR)"
-                  : asksToEnd ? name +
-                                    ": a checkpoint is written after this step, and the run ends; another SIGTERM "
-                                    "ends it at once"
-                              : name + ": a checkpoint is written after this step");
-      if (canSave) pass(asksToEnd ? kEndLetter : kCheckpointLetter);
-      continue;
-    }
-    report_.say("stopped by " + name + "; all ranks were ended");
-    end_ = {128 + signal, RunEnd::How::kAsked, name};
-    stopAll();
   }
 }
 

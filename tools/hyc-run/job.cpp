@@ -345,8 +345,10 @@ class Job {
     const double lost = report_.secondsSinceProgress();
     const int64_t begin = hycrt::monotonicNs();
     if (const int status = pauseOrStop(begin)) return status;
-    HYCRT_RETURN_IF_ERROR(takeNewest(own));
+    const Result<int> stopped = takeNewest(own);
+    if (!stopped.ok() || *stopped != 0) return stopped;
     takeCopy();
+    if (const int status = stopAskedFor()) return status;
     const std::string from = copy_.isNone() ? options_.resume : hycrt::describe(copy_);
     const int64_t step = copy_.isNone() ? hycrt::stepOfCheckpoint(options_.resume) : copy_.step;
     if (isTimeOver()) return kPeerLost;
@@ -363,12 +365,14 @@ class Job {
     return 0;
   }
 
-  // From where the ranks go on: the newest checkpoint of this training, or what the first start went on from.
-  Status takeNewest(const hycrt::OwnCheckpoints& own) {
-    Result<std::string> newest = own.newest(noteTo(report_));
+  // From where the ranks go on: the newest checkpoint of this training, or what the first start went on from. Every
+  // byte of it is read, which a signal cuts short: the status to end with then, else 0.
+  Result<int> takeNewest(const hycrt::OwnCheckpoints& own) {
+    Result<std::string> newest = own.newest(noteTo(report_), [this] { return signals_.isEndPending(); });
+    if (const int status = stopAskedFor()) return status;
     if (!newest.ok()) return newest.status();
     options_.resume = newest->empty() ? resumeGiven_ : *newest;
-    return {};
+    return 0;
   }
 
   // Else the ranks that are started next get the time that is left.
@@ -384,7 +388,8 @@ class Job {
   // themselves do.
   Result<int> changeLayout(const hycrt::OwnCheckpoints& own) {
     const double lost = report_.secondsSinceProgress();
-    HYCRT_RETURN_IF_ERROR(takeNewest(own));
+    const Result<int> stopped = takeNewest(own);
+    if (!stopped.ok() || *stopped != 0) return stopped;
     if (isTimeOver()) return kPeerLost;
     std::optional<Replanner::Layout> layout = replanner_->take();
     const std::string flags = layout ? layout->flags : "the layout of before";
@@ -405,6 +410,7 @@ class Job {
     if (!copies_) return;
     std::string why;
     const hycrt::CopyKey newest = copies_->newest(&why);
+    if (signals_.isEndPending()) return;  // by which not all were heard
     const int64_t step = hycrt::stepOfCheckpoint(options_.resume);
     if (newest.isNone()) {
       report_.say("no copy in memory is whole (" + why + "); " +
@@ -456,11 +462,17 @@ class Job {
     for (int64_t left = pauseMs_; left > 0; left = pauseMs_ - (hycrt::monotonicNs() - begin) / 1000000) {
       pollfd signal{signals_.fd(), POLLIN, 0};
       poll(&signal, 1, static_cast<int>(left));
-      while (const int taken = signals_.take()) {
-        if (taken == SIGCHLD || taken == SIGUSR1 || taken == SIGUSR2) continue;  // what is saved is saved
-        report_.say("stopped by " + Signals::nameOf(taken) + "; the ranks are not started again");
-        return taken == SIGTERM ? kPeerLost : 128 + taken;
-      }
+      if (const int status = stopAskedFor()) return status;
+    }
+    return 0;
+  }
+
+  // Between two starts: the status to end with by a signal that has come; 0: none has.
+  int stopAskedFor() {
+    while (const int taken = signals_.take()) {
+      if (taken == SIGCHLD || taken == SIGUSR1 || taken == SIGUSR2) continue;  // what is saved is saved
+      report_.say("stopped by " + Signals::nameOf(taken) + "; the ranks are not started again");
+      return taken == SIGTERM ? kPeerLost : 128 + taken;
     }
     return 0;
   }

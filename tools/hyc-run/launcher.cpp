@@ -16,6 +16,7 @@
 #include "hycrt/printable.h"
 #include "hycrt/run.h"
 #include "hycrt/token.h"
+#include "user_signal.h"
 
 extern char** environ;
 
@@ -220,31 +221,25 @@ void Launcher::takeSignals() {
   }
 }
 
-// What asks for a checkpoint goes to the ranks, of which one would be enough. Asked twice to end, all end at once.
+// What asks for a checkpoint goes to all ranks, of which one would be enough.
 void Launcher::pass(int signal) {
-  if (signal == SIGUSR1) {
-    for (const RankProcess& rank : ranks_) rank.send(signal);
-    return;
-  }
-  const std::string name = Signals::nameOf(signal);
-  const bool canSave = !options_.checkpoint.empty();
-  if (signal == SIGUSR2 && !canSave) {
-    report_.say("SIGUSR2 asks for a checkpoint, and there is no folder for one (--checkpoint DIR); training goes on");
-    return;
-  }
-  const bool asksToEnd = signal == SIGTERM && canSave && !isAsked_;
   // Whoever ends all processes of a job sends it here, too; a second one of the user's ends the other hyc-run.
   if (task_ && signal == SIGTERM && isAsked_) return;
-  if (signal != SIGUSR2 && !asksToEnd) {
-    if (!task_) report_.say("stopped by " + name + "; all ranks were ended");
-    end_ = {128 + signal, RunEnd::How::kAsked, name};
-    stopAll();
-    return;
-  }
-  isAsked_ |= asksToEnd;
-  if (!task_) {
-    report_.say(name + ": a checkpoint is written after this step" +
-                (asksToEnd ? ", and the run ends; another SIGTERM ends it at once" : ""));
+  const SignalEffect effect = effectOf(signal, !options_.checkpoint.empty(), isAsked_);
+  const bool isSaidElsewhere = task_ && effect.kind != SignalEffect::Kind::kNothing;
+  if (!effect.words.empty() && !isSaidElsewhere) report_.say(effect.words);
+  switch (effect.kind) {
+    case SignalEffect::Kind::kNothing:
+      return;
+    case SignalEffect::Kind::kEnds:
+      end_ = {128 + signal, RunEnd::How::kAsked, Signals::nameOf(signal)};
+      return stopAll();
+    case SignalEffect::Kind::kSavesAndEnds:
+      isAsked_ = true;
+      break;
+    case SignalEffect::Kind::kSaves:
+    case SignalEffect::Kind::kTellsWhere:
+      break;
   }
   for (const RankProcess& rank : ranks_) rank.send(signal);
 }

@@ -128,7 +128,10 @@ int finish(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) return finish(hycrun::runAgent());
+  if (argc == 2 && std::string(argv[1]) == hycrun::kAgentFlag) {
+    hycrt::raiseDescriptorLimit();
+    return finish(hycrun::runAgent());
+  }
   if (argc == 2 && std::string(argv[1]) == hycrun::kKeeperFlag) {
     hycrt::raiseDescriptorLimit();
     return fail(hycrt::keepCopies(STDIN_FILENO, stdout));

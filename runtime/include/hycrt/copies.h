@@ -10,7 +10,9 @@
 //
 //   encodeKeeperTask  ->  a line that isReady() takes
 //   encodeRing        ->  nothing; who answers what comes next has heard it
-//   askForHoldings    ->  lines of what it holds, each looked through byte by byte, and one that says that it is all
+//   kAskForHoldings   ->  lines of what it holds, each looked through byte by byte, and one that says that it is all;
+//                         while it looks, a line a second that it is still at it
+//   kAskForBytes      ->  that last line
 #ifndef HYCRT_COPIES_H_
 #define HYCRT_COPIES_H_
 
@@ -77,7 +79,12 @@ struct CopyHolding {
 inline constexpr char kAskForHoldings[] = "{\"list\":true}\n";
 // The same without looking: only the last of the lines.
 inline constexpr char kAskForBytes[] = "{\"count\":true}\n";
-enum class KeeperLine { kHolding, kLast, kOther };
+enum class KeeperLine {
+  kHolding,
+  kLast,
+  kLooking,  // at what it holds: it lives, and its answer is still to come
+  kOther,
+};
 KeeperLine parseHolding(const std::string& line, CopyHolding* holding);
 
 // The newest copy of which every part is held by somebody; none: there is none. `why` tells what newer ones lack.

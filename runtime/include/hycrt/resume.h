@@ -31,7 +31,9 @@ class OwnCheckpoints {
   // `options` after takeResume, before anything is written.
   explicit OwnCheckpoints(const RunOptions& options);
   // The newest of them that is whole in every byte; empty: there is none yet. Newer ones are passed over with a note.
-  Result<std::string> newest(const std::function<void(const std::string&)>& note) const;
+  // `givesUp` is asked by any thread while bytes are read: where it says so that ends, and kIo comes of it.
+  Result<std::string> newest(const std::function<void(const std::string&)>& note,
+                             const std::function<bool()>& givesUp = {}) const;
 
  private:
   std::string directory_;

@@ -80,13 +80,15 @@ Status checkHeader(const Checkpoint& checkpoint, const std::string& name) {
   return {};
 }
 
-Status verifyFile(const Checkpoint& checkpoint, const std::string& name, const CheckpointFile& file) {
+Status verifyFile(const Checkpoint& checkpoint, const std::string& name, const CheckpointFile& file,
+                  const GivesUp& givesUp) {
   const std::string path = checkpoint.folder + "/" + name;
   Result<FileDescriptor> opened = openCheckpointFile(checkpoint.folder, name);
   if (!opened.ok()) return opened.status();
   std::vector<std::byte> chunk(static_cast<size_t>(std::min(kChunkBytes, file.sums.bytes)));
   Sha256 sha;
   for (size_t i = 0; i < file.sums.chunks.size(); ++i) {
+    if (givesUp && givesUp()) return ioError("'" + checkpoint.folder + "' was not read to its end, as was asked for");
     const int64_t begin = static_cast<int64_t>(i) * kChunkBytes, end = std::min(begin + kChunkBytes, file.sums.bytes);
     HYCRT_RETURN_IF_ERROR(readAt(*opened, path, chunk.data(), end - begin, begin));
     if (crc32c(0, chunk.data(), static_cast<size_t>(end - begin)) != file.sums.chunks[i]) {
@@ -205,7 +207,7 @@ bool isCheckpoint(const std::string& path) {
 
 Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
                                     const std::function<void(const std::string&)>& skipped,
-                                    const std::function<bool(int64_t)>& isWanted) {
+                                    const std::function<bool(int64_t)>& isWanted, const GivesUp& givesUp) {
   Result<std::vector<int64_t>> steps = stepsIn(directory);
   if (!steps.ok()) return steps.status();
   if (isWanted) {
@@ -214,7 +216,9 @@ Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
   }
   for (int64_t step : *steps) {
     Result<Checkpoint> checkpoint = openCheckpoint(checkpointPath(directory, step));
-    const Status status = !checkpoint.ok() ? checkpoint.status() : verifies ? verifyCheckpoint(*checkpoint) : Status();
+    const Status status = !checkpoint.ok() ? checkpoint.status()
+                          : verifies       ? verifyCheckpoint(*checkpoint, givesUp)
+                                           : Status();
     if (status.ok()) return checkpoint;
     // What may not be read is no reason to go back.
     if (status.code() != StatusCode::kData) return status;
@@ -240,12 +244,13 @@ std::string tensorsIn(const CheckpointManifest& manifest, const std::string& fil
   return count == 0 ? "its header" : text;
 }
 
-Status verifyCheckpoint(const Checkpoint& checkpoint) {
+Status verifyCheckpoint(const Checkpoint& checkpoint, const GivesUp& givesUp) {
   std::vector<std::pair<std::string, const CheckpointFile*>> files;
   for (const auto& [name, file] : checkpoint.manifest.parts.files) files.emplace_back(name, &file);
-  return forEachPiece(
-      files.size(), static_cast<size_t>(omp_get_max_threads()), "verifying a checkpoint",
-      [&](size_t i, std::vector<std::byte>*) { return verifyFile(checkpoint, files[i].first, *files[i].second); });
+  return forEachPiece(files.size(), static_cast<size_t>(omp_get_max_threads()), "verifying a checkpoint",
+                      [&](size_t i, std::vector<std::byte>*) {
+                        return verifyFile(checkpoint, files[i].first, *files[i].second, givesUp);
+                      });
 }
 
 Status makeDirectory(const std::string& directory) {

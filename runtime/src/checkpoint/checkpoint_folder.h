@@ -55,14 +55,17 @@ Status checkIsOwn(const std::string& folder);
 // Whether `path` is a checkpoint rather than a folder of them.
 bool isCheckpoint(const std::string& path);
 
+// Asked by any thread, a chunk at a time, while all bytes of a checkpoint are read: whether that is to end, by kIo.
+using GivesUp = std::function<bool()>;
+
 // The newest that opens and, if that is asked, has all its bytes as they were written; `skipped` is told of newer ones.
 // Where `isWanted` is given only steps that it takes count. kUnavailable: there is none at all.
 Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
                                     const std::function<void(const std::string&)>& skipped,
-                                    const std::function<bool(int64_t)>& isWanted = {});
+                                    const std::function<bool(int64_t)>& isWanted = {}, const GivesUp& givesUp = {});
 
 // Every byte against its sums, by all threads, and headers against the manifest. The first error names file and tensor.
-Status verifyCheckpoint(const Checkpoint& checkpoint);
+Status verifyCheckpoint(const Checkpoint& checkpoint, const GivesUp& givesUp = {});
 
 // What a slice's bytes are called in an error: "'a', 'b' and 3 more".
 std::string tensorsIn(const CheckpointManifest& manifest, const std::string& file, int64_t begin, int64_t end);

@@ -27,10 +27,18 @@ std::string tableOf(const std::string& folder, int rank) {
 
 }  // namespace
 
+Status CheckpointWrite::makeFolder(const Context& ctx, Status* made) const {
+  if (rank() == 0) *made = createFolder(target_.partial);
+  const Result<const uint64_t*> all = ctx.exchanger().share(made->ok());
+  if (!all.ok()) return all.status();
+  if (made->ok() && (*all)[0] == 0) *made = {StatusCode::kPeerLost, "rank 0 could not make '" + target_.partial + "'"};
+  return {};
+}
+
 Status CheckpointWrite::begin(const Context& ctx, Snapshot* snapshot) {
   waits_ = !snapshot;
-  const Status made = rank() == 0 ? createFolder(target_.partial) : Status();
-  HYCRT_RETURN_IF_ERROR(ctx.exchanger().barrier());
+  Status made;
+  HYCRT_RETURN_IF_ERROR(makeFolder(ctx, &made));
   source_.emplace(PartSource{plan_.parts, *plan_.mesh, plan_.at, {}, ctx.file(), !waits_, updatesOf(told_.counters)});
   if (snapshot) {
     snapshot->take(ctx);

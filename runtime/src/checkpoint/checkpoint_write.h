@@ -68,6 +68,8 @@ class CheckpointWrite {
   enum class Phase { kParts, kPublishing };
 
   int rank() const { return rankOf(*plan_.mesh, plan_.at); }
+  // `made`: whether rank 0 has; of others kPeerLost where it has not. An error is one of exchanging.
+  Status makeFolder(const Context& ctx, Status* made) const;
   // Where no thread is to be had training waits.
   void start(bool waits, const std::string& purpose, const std::function<Status()>& work);
   Status writeOwnPart(const PartSource& source);

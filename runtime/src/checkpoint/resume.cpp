@@ -79,7 +79,8 @@ OwnCheckpoints::OwnCheckpoints(const RunOptions& options) : directory_(options.c
   }
 }
 
-Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::string&)>& note) const {
+Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::string&)>& note,
+                                           const std::function<bool()>& givesUp) const {
   if (directory_.empty() || access(directory_.c_str(), F_OK) != 0) return std::string();
   const auto isOwn = [this](int64_t step) {
     const auto other = others_.find(step);
@@ -87,7 +88,7 @@ Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::s
   };
   const Result<Checkpoint> newest = newestCheckpoint(
       directory_, /*verifies=*/true,
-      [&](const std::string& why) { note("warning: " + why + "; the checkpoint before it is taken"); }, isOwn);
+      [&](const std::string& why) { note("warning: " + why + "; the checkpoint before it is taken"); }, isOwn, givesUp);
   if (newest.ok()) return newest->folder;
   return newest.status().code() == StatusCode::kUnavailable ? Result<std::string>(std::string()) : newest.status();
 }

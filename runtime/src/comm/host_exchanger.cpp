@@ -332,13 +332,16 @@ Result<double> HostExchanger::rateFrom(int rank, int64_t bytes) {
   constexpr int kMostArenas = 64;  // of programs
   while (arena < kMostArenas && !transport_->find(rank, arena, 0, bytes).exist) ++arena;
   if (arena == kMostArenas) return 0.0;
-  std::vector<std::byte> room(static_cast<size_t>(bytes));
+  if (!measured_.empty()) return internalError("a network is measured again after that was given up");
+  measured_.resize(static_cast<size_t>(bytes));
   const auto what = [] { return std::string("a look at how fast the network is"); };
   const auto look = [&] { return lookWhilePulling(rank, what); };
   pullPatience_.begin();
   const int64_t begin = monotonicNs();
-  HYCRT_RETURN_IF_ERROR(transport_->pull(rank, arena, 0, bytes, room.data(), look));
-  return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(monotonicNs() - begin, 1));
+  HYCRT_RETURN_IF_ERROR(transport_->pull(rank, arena, 0, bytes, measured_.data(), look));
+  const int64_t nanoseconds = std::max<int64_t>(monotonicNs() - begin, 1);
+  std::vector<std::byte>().swap(measured_);
+  return static_cast<double>(bytes) * 1e9 / static_cast<double>(nanoseconds);
 }
 
 // A barrier has no source, in whose place the number is published.

@@ -236,6 +236,9 @@ class HostExchanger : public Exchanger, private PushTaker {
   const int rank_;
   const ChannelPlans& plans_;
   std::byte* const* const arenas_;
+  // Rooms that bytes are pulled to. They outlive the transport: of a pull that was given up some may come yet.
+  std::vector<std::byte> pulled_;    // a chunk of one member's source, and a running sum, where terms are fetched
+  std::vector<std::byte> measured_;  // by rateFrom, while it pulls
   const std::unique_ptr<Transport> transport_;
   const HostExchangerOptions options_;
   Patience patience_;      // of the caller's waits
@@ -248,8 +251,6 @@ class HostExchanger : public Exchanger, private PushTaker {
   // Of the exchange in progress; they keep their capacity, since a step must not allocate.
   std::vector<Moving> moving_;
   std::vector<int> movingPeers_;
-  std::vector<std::byte>
-      pulled_;  // room for a chunk of one member's source and for a running sum, where terms are fetched
   int spins_;
   int64_t spinNs_ = 0;  // the same where connections are looked at in between
   bool left_ = false;

@@ -129,7 +129,7 @@ class Transport {
   };
   virtual Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const = 0;
   // Copies bytes of a published source, which exist. Where that takes a while `look` is asked ten times a second
-  // whether to go on.
+  // whether to go on; where it is not to, bytes may still come to `to` until the transport has left.
   virtual Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to,
                       FunctionRef<Status()> look) = 0;
   // What came along with a publication, until all members have finished the item; null: nothing did, or it is mapped.

@@ -25,6 +25,7 @@ namespace hycrt {
 namespace {
 
 constexpr int kPollMs = 200;
+constexpr int64_t kSignMs = 1000;  // from one sign of life to the next while all is looked through
 constexpr size_t kMostLineBytes = size_t{1} << 20;
 
 using Kind = CopyMessage::Kind;
@@ -108,7 +109,14 @@ class Keeper {
   }
 
   void tellHoldings(FILE* output) const {
-    for (CopyHolding& holding : store_.holdings()) std::fputs(encodeHolding(holding).c_str(), output);
+    int64_t signMs = monotonicMs();
+    const std::vector<CopyHolding> holdings = store_.holdings([&] {
+      if (monotonicMs() - signMs < kSignMs) return;
+      signMs = monotonicMs();
+      std::fputs(encodeLooking().c_str(), output);
+      std::fflush(output);
+    });
+    for (const CopyHolding& holding : holdings) std::fputs(encodeHolding(holding).c_str(), output);
     tellBytes(output);
   }
 

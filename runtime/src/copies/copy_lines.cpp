@@ -123,9 +123,12 @@ std::string encodeLastHolding(int64_t bytes, int64_t mostBytes) {
   return lineOf({{"copies", "all"}, {"bytes", bytes}, {"most_bytes", mostBytes}});
 }
 
+std::string encodeLooking() { return lineOf({{"looking", true}}); }
+
 KeeperLine parseHolding(const std::string& line, CopyHolding* holding) {
   const Result<json> value = parseJson(line, "a keeper's line");
   if (!value.ok() || !value->is_object()) return KeeperLine::kOther;
+  if (value->contains("looking")) return KeeperLine::kLooking;
   const bool isLast = value->contains("copies");
   if (!isLast && !value->contains("copy")) return KeeperLine::kOther;
   *holding = {};

@@ -20,6 +20,7 @@ Result<KeeperRing> parseRing(const nlohmann::json& line);
 std::string encodeReady(const KeeperAddress& address);
 std::string encodeHolding(const CopyHolding& holding);
 std::string encodeLastHolding(int64_t bytes, int64_t mostBytes);
+std::string encodeLooking();
 
 }  // namespace hycrt
 

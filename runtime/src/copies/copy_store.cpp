@@ -24,20 +24,23 @@ bool isTable(const std::string& name, int* rank) {
   return std::sscanf(name.c_str(), "part-%d.json%n", rank, &end) == 1 && static_cast<size_t>(end) == name.size();
 }
 
-bool isAsWritten(const CopyFile& file, const FileSums& sums, const std::string& name) {
+bool isAsWritten(const CopyFile& file, const FileSums& sums, const std::string& name,
+                 const std::function<void()>& looksOn) {
   if (file.bytes != sums.bytes) return false;
   std::vector<std::byte> chunk(static_cast<size_t>(std::min(kChunkBytes, sums.bytes)));
   for (size_t i = 0; i < sums.chunks.size(); ++i) {
     const int64_t begin = static_cast<int64_t>(i) * kChunkBytes, end = std::min(begin + kChunkBytes, sums.bytes);
     if (!readAt(*file.memory, name, chunk.data(), end - begin, begin).ok()) return false;
     if (crc32c(0, chunk.data(), static_cast<size_t>(end - begin)) != sums.chunks[i]) return false;
+    if (looksOn) looksOn();
   }
   return true;
 }
 
 using Files = std::map<std::string, CopyFile>;
 
-CopyHolding holdingOf(const Files& files, const std::string& table, const CopyFile& tableFile) {
+CopyHolding holdingOf(const Files& files, const std::string& table, const CopyFile& tableFile,
+                      const std::function<void()>& looksOn) {
   CopyHolding holding;
   const Result<std::string> text = readWholeFile(*tableFile.memory, table, kMostTableBytes);
   const Result<CheckpointParts> parts =
@@ -47,7 +50,7 @@ CopyHolding holdingOf(const Files& files, const std::string& table, const CopyFi
   for (const auto& [name, told] : parts->files) {
     holding.files.insert(name);
     const auto file = files.find(name);
-    if (file != files.end() && isAsWritten(file->second, told.sums, name)) holding.held.insert(name);
+    if (file != files.end() && isAsWritten(file->second, told.sums, name, looksOn)) holding.held.insert(name);
   }
   return holding;
 }
@@ -130,7 +133,7 @@ int64_t CopyStore::mostBytes() const {
   return mostBytes_;
 }
 
-std::vector<CopyHolding> CopyStore::holdings() const {
+std::vector<CopyHolding> CopyStore::holdings(const std::function<void()>& looksOn) const {
   std::map<CopyKey, Files> copies;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -149,7 +152,7 @@ std::vector<CopyHolding> CopyStore::holdings() const {
     for (const auto& [name, file] : files) {
       int rank = 0;
       if (!isTable(name, &rank)) continue;
-      CopyHolding holding = holdingOf(files, name, file);
+      CopyHolding holding = holdingOf(files, name, file, looksOn);
       holding.key = key;
       holding.rank = rank;
       holding.ranks = ranks;

@@ -5,6 +5,7 @@
 #define HYCRT_SRC_COPIES_COPY_STORE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,8 +45,9 @@ class CopyStore {
   void keep(const CopyKey& key, const std::string& name, CopyFile file);
   std::optional<CopyFile> find(const CopyKey& key, const std::string& name) const;
 
-  // Reads every byte of what it has, and leaves out what is not as it was written.
-  std::vector<CopyHolding> holdings() const;
+  // Reads every byte of what it has, and leaves out what is not as it was written. `looksOn` is called after each
+  // chunk.
+  std::vector<CopyHolding> holdings(const std::function<void()>& looksOn = {}) const;
   int64_t bytes() const;
   int64_t mostBytes() const;
 

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -424,6 +426,22 @@ TEST_F(Checkpoints, ThatAreDamagedGiveWayToTheOneBefore) {
   EXPECT_TRUE(says(result.errors, "part-00000-0.safetensors") && says(result.errors, "first.weight")) << result.errors;
 }
 
+// Reading all of a large one takes minutes, in which whoever waits for it may be asked to end.
+TEST_F(Checkpoints, AreReadToTheirEndOnlyWhereNobodyGivesUp) {
+  write(eight_, "2");
+  const Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(2));
+  ASSERT_TRUE(checkpoint.ok());
+  std::atomic<int> asked{0};
+  EXPECT_TRUE(hycrt::verifyCheckpoint(*checkpoint, [&] { return ++asked < 0; }).ok());
+  EXPECT_EQ(asked, static_cast<int>(checkpoint->manifest.parts.files.size())) << "none is longer than a chunk";
+  const auto passedOver = [](const std::string& why) { ADD_FAILURE() << why; };
+  const Result<Checkpoint> newest =
+      hycrt::newestCheckpoint(runs(), /*verifies=*/true, passedOver, {}, [] { return true; });
+  ASSERT_FALSE(newest.ok());
+  EXPECT_EQ(newest.status().code(), hycrt::StatusCode::kIo);
+  EXPECT_TRUE(says(newest.status().message(), "step-2' was not read to its end")) << newest.status().message();
+}
+
 TEST_F(Checkpoints, OfWhichFilesAreNotTheirOwnAreRefused) {
   write(eight_, "1");
   const std::string part = "part-00000-0.safetensors", other = "part-00004-0.safetensors";
@@ -548,6 +566,28 @@ TEST_F(Checkpoints, ThatCannotBeWrittenNeedNotEndTheRun) {
     EXPECT_TRUE(says(result.output + result.errors, "step-1' was not written")) << result.errors;
     EXPECT_FALSE(fs::exists(step(1)));
     EXPECT_TRUE(verify(step(2)).ok() && verify(step(3)).ok());
+  }
+}
+
+// Rank 0 makes it for all: whoever finds nothing there has no words about hosts that share no disk.
+TEST_F(Checkpoints, WhoseFolderCannotBeMadeAreToldOfByRank0Alone) {
+  constexpr size_t kRoom = 15;  // of a path, for "/step-N" and not for the name that it has before
+  std::string deep = runs();
+  while (PATH_MAX - kRoom - deep.size() > NAME_MAX) deep += "/" + std::string(NAME_MAX / 2, 'd');
+  deep += "/" + std::string(PATH_MAX - kRoom - deep.size() - 1, 'd');
+  for (const bool goesOn : {false, true}) {
+    std::vector<std::string> words{"--steps", "2", "--checkpoint", deep};
+    if (goesOn) words.insert(words.end(), {"--checkpoint-failure", "warn"});
+    const CommandResult result = run(eight_, words);
+    EXPECT_EQ(result.status, goesOn ? 0 : 74) << result.errors;
+    EXPECT_TRUE(says(result.errors, "File name too long")) << result.errors;
+    EXPECT_FALSE(says(result.errors, "does not see")) << result.errors;
+    const std::string warning = "was not written: ";
+    const size_t first = (result.output + result.errors).find(warning);
+    EXPECT_EQ(first != std::string::npos, goesOn) << result.errors;
+    if (goesOn) {
+      EXPECT_FALSE(says((result.output + result.errors).substr(first + 1), warning)) << result.errors;
+    }
   }
 }
 

@@ -136,6 +136,28 @@ TEST(CopyStore, TellsOnlyOfWhatIsAsItWasWritten) {
   EXPECT_EQ(why, "the copy of step 7 in memory lacks 'part-00001-0.safetensors' of rank 1");
 }
 
+// Whoever waits for what it holds hears from it while all of that is looked through.
+TEST(CopyStore, GivesASignOfEveryChunkThatItHasLookedAt) {
+  hycrt::CopyStore store;
+  const std::string bytes(5 * hycrt::kChunkBytes / 2, 'x');
+  hycrt::CheckpointParts parts;
+  hycrt::FileSums& sums = parts.files[kPart0].sums;
+  sums.bytes = static_cast<int64_t>(bytes.size());
+  sums.headerBytes = 8;
+  for (int64_t at = 0; at < sums.bytes; at += hycrt::kChunkBytes) {
+    const int64_t count = std::min(hycrt::kChunkBytes, sums.bytes - at);
+    sums.chunks.push_back(hycrt::crc32c(0, bytes.data() + at, static_cast<size_t>(count)));
+  }
+  const CopyKey key{0, 1};
+  ASSERT_TRUE(store.put(key, {}, kPart0, fileOf(bytes)).ok());
+  ASSERT_TRUE(store.put(key, {}, hycrt::copyTableName(0), fileOf(encodeCheckpointParts(parts))).ok());
+  int signs = 0;
+  const std::vector<CopyHolding> holdings = store.holdings([&] { ++signs; });
+  EXPECT_EQ(signs, 3);
+  ASSERT_EQ(holdings.size(), 1u);
+  EXPECT_EQ(holdings[0].held, std::set<std::string>{kPart0});
+}
+
 TEST(CopyLines, SayWhichCopyIsWholeOverAllHosts) {
   const auto holding = [](const CopyKey& key, int rank, int64_t ranks, bool isHeld) {
     CopyHolding one;
@@ -175,6 +197,7 @@ TEST(CopyLines, AreNotBelievedWhereTheyMakeNoSense) {
   for (const std::string line : {"", "x", "[]", "{\"copy\":1}", "{\"copy\":\"0/1\",\"rank\":-1}", "{\"copies\":3}"}) {
     EXPECT_EQ(hycrt::parseHolding(line, &holding), hycrt::KeeperLine::kOther) << line;
   }
+  EXPECT_EQ(hycrt::parseHolding(hycrt::encodeLooking(), &holding), hycrt::KeeperLine::kLooking);
   hycrt::CopyMessage message, heard;
   message.kind = hycrt::CopyMessage::Kind::kPut;
   message.key = {0, 1};
@@ -235,6 +258,7 @@ class RunningKeeper {
     for (;;) {
       CopyHolding one;
       const hycrt::KeeperLine kind = hycrt::parseHolding(line(), &one);
+      if (kind == hycrt::KeeperLine::kLooking) continue;
       if (kind != hycrt::KeeperLine::kHolding) return all;
       all.push_back(one);
     }

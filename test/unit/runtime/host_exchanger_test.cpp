@@ -6,7 +6,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "comm/shm/sockets.h"
 #include "forked_ranks.h"
@@ -615,6 +617,67 @@ TEST(Announcement, TellsWhoHasNotArrived) {
     exchanger.announce(channel, 2);
     RETURN_IF_ERROR(exchanger.barrier());
     return expectMissing(1, {});
+  }));
+}
+
+// Shared memory, of which every pull is given up, and comes even so while the rank leaves and until it is gone.
+class Late : public Transport {
+ public:
+  explicit Late(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  ~Late() override { come(); }
+  Status pull(int, int, int64_t, int64_t bytes, std::byte* to, FunctionRef<Status()>) override {
+    to_ = to;
+    bytes_ = static_cast<size_t>(bytes);
+    return unavailableError("the pull was given up");
+  }
+  void leave(RankState state) override {
+    come();
+    inner_->leave(state);
+  }
+  ChannelSide* side(int channel, int member) override { return inner_->side(channel, member); }
+  void tell(int channel) override { inner_->tell(channel); }
+  void publish(int channel) override { inner_->publish(channel); }
+  Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
+    return inner_->find(rank, arena, offset, bytes);
+  }
+  const char* lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
+  RankSigns& signs(int rank) override { return inner_->signs(rank); }
+  ProcessLook look(int rank) const override { return inner_->look(rank); }
+  uint32_t listen() override { return inner_->listen(); }
+  void sleep(uint32_t heard, int milliseconds, Awaited whom) override { inner_->sleep(heard, milliseconds, whom); }
+  void stopListening() override { inner_->stopListening(); }
+  void wakeSelf() override { inner_->wakeSelf(); }
+  const char* nameOf(int rank, int index) const override { return inner_->nameOf(rank, index); }
+  std::string programOf(int rank) const override { return inner_->programOf(rank); }
+  std::string catalogOf(int rank) const override { return inner_->catalogOf(rank); }
+
+ private:
+  void come() {
+    if (to_) std::memset(to_, 1, bytes_);
+  }
+
+  const std::unique_ptr<Transport> inner_;
+  std::byte* to_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// More than malloc keeps: where it is freed too early there is no memory any more.
+TEST(ALookAtTheNetwork, ThatIsGivenUpHasRoomForWhatComesLate) {
+  constexpr int64_t kBytes = int64_t{40} << 20;
+  GroupProgram group(meshOf(1, 1, 1));
+  group.arenas[0].bytes = kBytes;
+  expectAllOk(runRanks(1, [&](const Environment& environment) -> Status {
+    HostSide::Options options;
+    options.wrap = [](std::unique_ptr<Transport> inner, int) -> std::unique_ptr<Transport> {
+      return std::make_unique<Late>(std::move(inner));
+    };
+    Result<std::unique_ptr<HostSide>> side = HostSide::connect(group.program, environment, options);
+    if (!side.ok()) return side.status();
+    for (const StatusCode code : {StatusCode::kUnavailable, StatusCode::kInternal}) {
+      const Result<double> rate = (*side)->exchanger->rateFrom(0, kBytes);
+      if (rate.ok() || rate.status().code() != code) return internalError("the pull was not given up as expected");
+    }
+    return {};
   }));
 }
 

@@ -15,7 +15,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/crc32c.h"
 #include "base/file.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/replica_check.h"
 #include "compiled_folder.h"
 #include "hycrt/resume.h"
@@ -372,6 +374,52 @@ TEST_F(Lasting, AreNotStartedAgainAfterSignals) {
     EXPECT_EQ(result.status, signal == SIGTERM ? 75 : 130) << result.errors;
     EXPECT_FALSE(says(result.errors, "restart 1")) << result.errors;
     fs::remove(log());
+  }
+}
+
+// A checkpoint of zeros that nothing but its length tells from a whole one, before all of it is read; its file.
+std::string plantLargeCheckpoint(const std::string& folder) {
+  constexpr int64_t kBytes = int64_t{4} << 30;
+  const std::string zeros(hycrt::kChunkBytes, '\0'), name = "part-00000-0.safetensors";
+  hycrt::CheckpointManifest told;
+  told.name = "miniature";
+  told.mesh = "dp 1";
+  told.step = 1000;
+  hycrt::CheckpointFile& file = told.parts.files[name];
+  file.sums.bytes = kBytes;
+  file.sums.headerBytes = 8;
+  file.sums.chunks.assign(kBytes / hycrt::kChunkBytes, hycrt::crc32c(0, zeros.data(), zeros.size()));
+  fs::create_directories(folder);
+  std::ofstream(folder + "/" + hycrt::kCheckpointManifest) << encodeCheckpointManifest(told);
+  std::ofstream(folder + "/" + name).close();
+  fs::resize_file(folder + "/" + name, kBytes);
+  return fs::canonical(folder + "/" + name);
+}
+
+bool hasOpen(pid_t process, const std::string& file) {
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc/" + std::to_string(process) + "/fd", ignored)) {
+    if (fs::read_symlink(entry.path(), ignored) == file) return true;
+  }
+  return false;
+}
+
+TEST_F(Lasting, EndWhileACheckpointIsReadWhereTheyAreAskedTo) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    fs::remove_all(runs());
+    fs::remove(log());
+    RunningCommand job(folder_.command(words("400", {"--max-restarts", "3"})), {{"MINIATURE_PAUSE", "20"}});
+    awaitStep(2);
+    const std::string file = plantLargeCheckpoint(runs() + "/step-1000");
+    kill(job.children().at(0), SIGKILL);
+    for (int i = 0; i < 10000 && !hasOpen(job.pid(), file); ++i) usleep(1000);
+    ASSERT_TRUE(hasOpen(job.pid(), file));
+    kill(job.pid(), signal);
+    const CommandResult result = job.finish();
+    EXPECT_EQ(result.status, signal == SIGTERM ? 75 : 130) << result.errors;
+    EXPECT_TRUE(says(result.errors, "; the ranks are not started again")) << result.errors;
+    EXPECT_FALSE(says(result.errors, "restart 1")) << result.errors;
+    EXPECT_FALSE(says(result.errors, "the checkpoint before it is taken")) << result.errors;
   }
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/threads.h"
+#include "claimed_port.h"
 #include "compiled_folder.h"
 #include "forked_ranks.h"
 #include "run_command.h"
@@ -122,6 +123,31 @@ TEST_F(LimitedRun, WithoutDescriptorsForItsPipesSaysSo) {
 
 TEST_F(LimitedRun, TakesMoreDescriptorsWhereItMay) {
   const CommandResult result = run("--nofile=12:256", folder_.command({"--steps", "2"}));
+  EXPECT_EQ(result.status, 0) << result.errors;
+}
+
+// A hyc-run that another host's has started; its input stays open.
+TEST_F(LimitedRun, TakesMoreDescriptorsOnAnotherHostToo) {
+  std::string task = "hyc-run agent 1\n";
+  const std::vector<std::pair<std::string, std::string>> rows{{"folder", folder_.path()},
+                                                              {"directory", folder_.path()},
+                                                              {"token", std::string(64, '7')},
+                                                              {"run", uniqueSocketName()},
+                                                              {"master", "127.0.0.1"},
+                                                              {"port", std::to_string(claimPort())},
+                                                              {"first", "0"},
+                                                              {"count", "8"},
+                                                              {"argument", "--data=" + folder_ / "text"},
+                                                              {"argument", "--threads=1"},
+                                                              {"argument", "--steps=2"}};
+  for (const auto& [name, value] : rows) task += name + " " + value + "\n";
+  const std::string text = folder_.files().write("task", task + "go\n"), input = folder_ / "input";
+  ASSERT_EQ(mkfifo(input.c_str(), 0666), 0);
+  ASSERT_EQ(chmod(input.c_str(), 0666), 0);
+  // The shell itself takes more of them.
+  const std::string shell = "exec 3<>" + input + "; cat " + text + " >&3; exec /usr/bin/prlimit --nofile=12:256 " +
+                            kHycRun + " --agent <&3 3>&-";
+  const CommandResult result = run("--nofile=256:256", {"/bin/sh", "-c", shell});
   EXPECT_EQ(result.status, 0) << result.errors;
 }
 

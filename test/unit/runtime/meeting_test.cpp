@@ -1,21 +1,26 @@
-// How ranks of several hosts meet, and what those come to who are none, or are ranks of another job, or begin as a rank
-// would and go no further. The hosts are one, by its loopback.
+// How ranks of several hosts meet and call one another, and what those come to who are none, or are ranks of another
+// job, or begin as a rank would and go no further. The hosts are one, by its loopback.
 #include "comm/tcp/meeting.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <list>
 #include <thread>
 
 #include "base/clock.h"
 #include "comm/shm/doorkeeper.h"
+#include "comm/shm/sockets.h"
 #include "comm/tcp/secure_stream.h"
+#include "forked_ranks.h"
+#include "test_mesh.h"
 
 namespace hycrt {
 namespace {
@@ -242,6 +247,108 @@ TEST(UnauthorisedJoins, NeverSucceedAndDelayNobody) {
   EXPECT_EQ(letIn, 0);
   RecordProperty("milliseconds_to_meet_beside_them", static_cast<int>(milliseconds));
   EXPECT_LT(milliseconds, 20000);
+}
+
+// ------------------------------------------------------------------------------------------ calls of those who have
+// met
+
+// Nothing but the mesh: ranks meet, and connect.
+Program emptyProgram(int ranks) {
+  Program program{};
+  program.name = "empty";
+  program.mesh = meshOf(1, 1, ranks);
+  return program;
+}
+
+// A rank that does all of it, on a thread of its own: how that ended.
+std::future<Status> connectAs(const Job& job, int rank, const Program& program) {
+  return std::async(std::launch::async, [&job, rank, &program] {
+    const Result<std::unique_ptr<HostSide>> side = HostSide::connect(program, job.environmentOf(rank), {});
+    return side.ok() ? Status() : side.status();
+  });
+}
+
+// One that is the test's from here on, on another host.
+Result<Met> meetAs(const Job& job, int rank, const Program& program) {
+  HostHello hello = job.helloOf(rank);
+  hello.planHash = program.planHash;
+  hello.program = program.name;
+  hello.agreement.clear();
+  return meetOverTcp(job.environmentOf(rank), {}, hello, 20000);
+}
+
+std::string purposeOfCallsTo(int rank, const Met& met) {
+  return "exchanges " + met.name + " with rank " + std::to_string(rank);
+}
+
+// As rank `rank`, as far as both have proved to know the token.
+FileDescriptor callRank0(const Job& job, int rank, const Met& met) {
+  const int64_t deadline = monotonicMs() + 20000;
+  Result<FileDescriptor> connection = reach(met.ranks[0].address.text, met.ranks[0].address.port, deadline);
+  EXPECT_TRUE(connection.ok()) << connection.status().message();
+  const Claim claim = claimFor(job.environmentOf(rank), purposeOfCallsTo(0, met), "");
+  const Result<std::string> proved = proveOver(*connection, kToken, claim, deadline);
+  EXPECT_TRUE(proved.ok()) << proved.status().message();
+  return std::move(*connection);
+}
+
+SecureStream streamBetween(int caller, int listener, SecureStream::Side side, FileDescriptor connection,
+                           const Met& met) {
+  SecureStream stream = SecureStream::encrypted(std::move(connection), side, kToken,
+                                                {"job " + met.name, "exchanges", caller, listener, 0});
+  const Status shaken = stream.shakeHands(monotonicMs() + 20000);
+  EXPECT_TRUE(shaken.ok()) << shaken.message();
+  return stream;
+}
+
+// Rank 2 has proved who it is and says nothing more: rank 1 gets through meanwhile.
+TEST(ACall, ThatGoesNoFurtherDelaysNoOther) {
+  Job job(3);
+  const Program program = emptyProgram(3);
+  std::future<Status> rank0 = connectAs(job, 0, program);
+  std::future<Result<Met>> other = std::async(std::launch::async, [&] { return meetAs(job, 1, program); });
+  const Result<Met> met = meetAs(job, 2, program), met1 = other.get();
+  ASSERT_TRUE(met.ok() && met1.ok());
+  FileDescriptor silent = callRank0(job, 2, *met);
+  const int64_t begin = monotonicMs();
+  const SecureStream stream = streamBetween(1, 0, SecureStream::Side::kCaller, callRank0(job, 1, *met1), *met1);
+  EXPECT_LT(monotonicMs() - begin, 4000);
+  const SecureStream last = streamBetween(2, 0, SecureStream::Side::kCaller, std::move(silent), *met);
+  // By what rank 0 says then it has both.
+  for (const SecureStream* one : {&stream, &last}) EXPECT_TRUE(pollUntil(one->connection(), POLLIN, begin + 20000));
+  for (const SecureStream* one : {&stream, &last}) shutdown(one->connection().get(), SHUT_RDWR);
+  const Status ended = rank0.get();
+  EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.message();
+}
+
+// As by a rank at whose door too many are at once.
+TEST(ACall, ThatIsHungUpOnIsMadeAgain) {
+  Job job(2);
+  const Program program = emptyProgram(2);
+  std::future<Status> rank1 = connectAs(job, 1, program);
+  Result<Met> met = meetAs(job, 0, program);
+  ASSERT_TRUE(met.ok()) << met.status().message();
+  const int64_t deadline = monotonicMs() + 20000;
+  ASSERT_TRUE(pollUntil(met->listener, POLLIN, deadline));
+  acceptFrom(met->listener).reset(-1);
+  Doorkeeper door(std::move(met->listener), kToken, claimFor(job.environmentOf(0), purposeOfCallsTo(0, *met), ""), "");
+  door.keepAdmitted();
+  std::vector<Doorkeeper::Admitted> admitted;
+  while (admitted.empty() && monotonicMs() < deadline) {
+    std::vector<pollfd> polled;
+    door.addPolled(&polled);
+    poll(polled.data(), polled.size(), 100);
+    door.serve();
+    admitted = door.takeAdmitted();
+  }
+  ASSERT_EQ(admitted.size(), 1u);
+  {
+    const SecureStream stream =
+        streamBetween(1, 0, SecureStream::Side::kListener, std::move(admitted[0].connection), *met);
+    EXPECT_TRUE(pollUntil(stream.connection(), POLLIN, deadline));
+  }
+  const Status ended = rank1.get();
+  EXPECT_EQ(ended.code(), StatusCode::kPeerLost) << ended.message();
 }
 
 }  // namespace

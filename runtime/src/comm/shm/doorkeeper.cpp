@@ -183,7 +183,7 @@ Result<std::string> proveOver(const FileDescriptor& connection, const std::strin
     return unavailableError("nobody listens there");
   }
   const std::string claim = receiveFrame(connection, deadlineMs);
-  if (claim.empty()) return unavailableError("who listens there does not answer as rank 0 of this job would");
+  if (claim.empty()) return unavailableError("who listens there does not answer as one of this job would");
   Result<std::string> proof = handshake.prove(claim);
   if (!proof.ok()) return proof.status();
   if (!sendFrame(connection, *proof, 0)) return unavailableError("who listens there has hung up");

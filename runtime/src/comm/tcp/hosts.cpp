@@ -17,8 +17,8 @@
 namespace hycrt {
 namespace {
 
-constexpr int kPollMs = 100;
-constexpr int64_t kHandshakeMs = 5000;
+constexpr int kPollMs = 100, kRetryMs = 20;
+constexpr int64_t kReachMs = 5000;  // to a listener that has been there since before its address was told
 
 // This machine's ranks by shared memory, the others by their peers.
 class Hosts : public Transport {
@@ -138,6 +138,12 @@ class Calls {
   }
 
  private:
+  // A connection from a rank that has proved to know the token.
+  struct Lane {
+    SecureStream stream;
+    bool isShaken = false;
+  };
+
   std::string purposeOf(int listener) const {
     return "exchanges " + met_.name + " with rank " + std::to_string(listener);
   }
@@ -166,19 +172,29 @@ class Calls {
     return {};
   }
 
+  // Who is called answers once it has called those in front of it, which may take as long as the meeting; where too
+  // many are at its door it hangs up, and is called again.
   Result<SecureStream> callOnce(int rank, size_t lane) const {
     const HostAddress& address = met_.ranks[static_cast<size_t>(rank)].address;
-    Result<FileDescriptor> connection = reach(address.text, address.port, monotonicMs() + kHandshakeMs);
-    if (!connection.ok()) {
-      return unavailableError(whoIs(rank) + " cannot be called: " + connection.status().message() +
-                              "; has it ended, or does --interface have to name a network that both hosts are in?");
-    }
     const Claim claim = claimFor(environment_, purposeOf(rank), "");
-    Result<std::string> proved = proveOver(*connection, environment_.token, claim, monotonicMs() + kHandshakeMs);
-    if (!proved.ok()) return unavailableError(whoIs(rank) + " does not answer: " + proved.status().message());
-    SecureStream stream = streamOver(std::move(*connection), environment_.rank, rank, lane);
-    HYCRT_RETURN_IF_ERROR(stream.shakeHands(deadlineMs_));
-    return stream;
+    std::string last = "the time to meet is over";
+    while (monotonicMs() < deadlineMs_) {
+      Result<FileDescriptor> connection =
+          reach(address.text, address.port, std::min(deadlineMs_, monotonicMs() + kReachMs));
+      if (!connection.ok()) {
+        return unavailableError(whoIs(rank) + " cannot be called: " + connection.status().message() +
+                                "; has it ended, or does --interface have to name a network that both hosts are in?");
+      }
+      Result<std::string> proved = proveOver(*connection, environment_.token, claim, deadlineMs_);
+      if (proved.ok()) {
+        SecureStream stream = streamOver(std::move(*connection), environment_.rank, rank, lane);
+        HYCRT_RETURN_IF_ERROR(stream.shakeHands(deadlineMs_));
+        return stream;
+      }
+      last = proved.status().message();
+      poll(nullptr, 0, kRetryMs);
+    }
+    return unavailableError(whoIs(rank) + " does not answer: " + last);
   }
 
   Status awaitCalls(FileDescriptor listener) {
@@ -188,38 +204,67 @@ class Calls {
     while (!awaited_.empty()) {
       if (monotonicMs() > deadlineMs_) {
         std::string text;
-        for (const auto& [rank, streams] : awaited_) text += (text.empty() ? "" : ", ") + whoIs(rank);
+        for (const auto& [rank, lanes] : awaited_) text += (text.empty() ? "" : ", ") + whoIs(rank);
         return unavailableError("these ranks did not call rank " + std::to_string(environment_.rank) +
                                 " in time: " + text);
       }
-      std::vector<pollfd> polled;
-      doorkeeper.addPolled(&polled);
-      poll(polled.data(), polled.size(), kPollMs);
+      pollAll(doorkeeper);
       doorkeeper.serve();
       for (Doorkeeper::Admitted& admitted : doorkeeper.takeAdmitted()) take(std::move(admitted));
+      shakeAll();
     }
     return {};
   }
 
-  // One that does not get through is waited for as if it had not come.
+  void pollAll(const Doorkeeper& doorkeeper) const {
+    std::vector<pollfd> polled;
+    for (const auto& [rank, lanes] : awaited_) {
+      for (const Lane& lane : lanes) {
+        if (!lane.isShaken) polled.push_back({lane.stream.connection().get(), POLLIN, 0});
+      }
+    }
+    doorkeeper.addPolled(&polled);
+    poll(polled.data(), polled.size(), kPollMs);
+  }
+
   void take(Doorkeeper::Admitted admitted) {
     const int rank = admitted.claim.rank;
     const auto place = awaited_.find(rank);
-    if (place == awaited_.end()) return;
-    std::vector<SecureStream>& streams = place->second;
-    SecureStream stream = streamOver(std::move(admitted.connection), rank, environment_.rank, streams.size());
-    if (!stream.shakeHands(std::min(deadlineMs_, monotonicMs() + kHandshakeMs)).ok()) return;
-    streams.push_back(std::move(stream));
-    if (streams.size() < static_cast<size_t>(options_.sockets)) return;
-    links_.push_back(std::make_unique<Link>(rank, std::move(streams)));
-    awaited_.erase(place);
+    if (place == awaited_.end() || place->second.size() == static_cast<size_t>(options_.sockets)) return;
+    std::vector<Lane>& lanes = place->second;
+    lanes.push_back({streamOver(std::move(admitted.connection), rank, environment_.rank, lanes.size())});
+  }
+
+  // As far as goes without waiting: one that is slow delays nobody, and one that does not get through is waited for as
+  // if it had not come, with what came after it.
+  void shakeAll() {
+    for (auto place = awaited_.begin(); place != awaited_.end();) {
+      auto& [rank, lanes] = *place;
+      for (size_t i = 0; i < lanes.size(); ++i) {
+        if (lanes[i].isShaken) continue;
+        const SecureStream::Shaking state = lanes[i].stream.shake();
+        lanes[i].isShaken = state == SecureStream::Shaking::kDone;
+        if (state == SecureStream::Shaking::kFailed)
+          lanes.erase(lanes.begin() + static_cast<std::ptrdiff_t>(i), lanes.end());
+      }
+      const bool isWhole = lanes.size() == static_cast<size_t>(options_.sockets) &&
+                           std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.isShaken; });
+      if (!isWhole) {
+        ++place;
+        continue;
+      }
+      std::vector<SecureStream> streams;
+      for (Lane& lane : lanes) streams.push_back(std::move(lane.stream));
+      links_.push_back(std::make_unique<Link>(rank, std::move(streams)));
+      place = awaited_.erase(place);
+    }
   }
 
   const Environment& environment_;
   const NetworkOptions& options_;
   const Met& met_;
   const int64_t deadlineMs_;
-  std::map<int, std::vector<SecureStream>> awaited_;  // by rank: its connections so far
+  std::map<int, std::vector<Lane>> awaited_;  // by rank: its connections so far
   std::vector<std::unique_ptr<Link>> links_;
 };
 
