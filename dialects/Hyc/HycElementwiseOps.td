@@ -46,8 +46,8 @@ def Hyc_RsqrtOp : Hyc_UnaryOp<"rsqrt", "1 / sqrt(x)", 1, [Hyc_ComputesInF32]>;
 def Hyc_ReciprocalOp : Hyc_UnaryOp<"reciprocal", "1 / x", 1, [Hyc_ComputesInF32]>;
 def Hyc_TanhOp : Hyc_UnaryOp<"tanh", "hyperbolic tangent of x", 1, [Hyc_PreservesZeros]>;
 def Hyc_ErfOp : Hyc_UnaryOp<"erf", "error function of x", 1, [Hyc_PreservesZeros]>;
-def Hyc_SinOp : Hyc_UnaryOp<"sin", "sine of x, radians", 1, [Hyc_PreservesZeros]>;
-def Hyc_CosOp : Hyc_UnaryOp<"cos", "cosine of x, radians">;
+def Hyc_SinOp : Hyc_UnaryOp<"sin", "sine of x, radians", 1, [Hyc_PreservesZeros, Hyc_ComputesInF32]>;
+def Hyc_CosOp : Hyc_UnaryOp<"cos", "cosine of x, radians", 1, [Hyc_ComputesInF32]>;
 def Hyc_ReluOp : Hyc_UnaryOp<"relu", "max(x, 0)", 1, [Hyc_PreservesZeros]>;
 def Hyc_SigmoidOp : Hyc_UnaryOp<"sigmoid", "1 / (1 + e^-x)">;
 

@@ -30,7 +30,7 @@ def Hyc_RoundOp : Hyc_StepOp<"round", "the nearest integer, the even one of two"
 def Hyc_SignOp : Hyc_StepOp<"sign", "-1, 0 or 1 as x is below, at or above 0">;
 
 def Hyc_TanOp : Hyc_MathOp<"tan", "tangent of x, radians", // g (1 + r²)
-    [{b.mul("", g, b.add(".derivative", one(b, x), square(b, r)))}], [Hyc_PreservesZeros]>;
+    [{b.mul("", g, b.add(".derivative", one(b, x), square(b, r)))}], [Hyc_PreservesZeros, Hyc_ComputesInF32]>;
 def Hyc_AsinOp : Hyc_MathOp<"asin", "inverse sine of x, radians", // g / sqrt(1 - x²)
     [{b.mul("", g, b.create<RsqrtOp>(".derivative", b.sub(".complement", one(b, x), square(b, x))))}],
     [Hyc_PreservesZeros]>;

@@ -27,9 +27,18 @@ static std::optional<HostElement> combineReal(Operation *op, ArrayRef<HostElemen
       .Case<MulOp>([&](Operation *) { return HostElement::ofReal(a * b); })
       .Case<DivOp>([&](Operation *) { return HostElement::ofReal(a / b); })
       .Case<NegOp>([&](Operation *) { return HostElement::ofReal(-a); })
-      .Case<MaxOp>([&](Operation *) { return HostElement::ofReal(std::fmax(a, b)); })
-      .Case<MinOp>([&](Operation *) { return HostElement::ofReal(std::fmin(a, b)); })
+      .Case<MaxOp>([&](Operation *) { return HostElement::ofReal(a > b || std::isnan(a) ? a : b); }) // NaN if either is
+      .Case<MinOp>([&](Operation *) { return HostElement::ofReal(a < b || std::isnan(a) ? a : b); })
       .Default([](Operation *) { return std::nullopt; });
+}
+
+/// Truncated; by -1 the least integer wraps around, as it does when running. Nothing by 0.
+static std::optional<HostElement> divide(bool isRest, int64_t a, int64_t b) {
+  if (b == 0)
+    return std::nullopt;
+  if (b == -1)
+    return HostElement::ofInteger(isRest ? 0 : static_cast<int64_t>(-static_cast<uint64_t>(a)));
+  return HostElement::ofInteger(isRest ? a % b : a / b);
 }
 
 static std::optional<HostElement> combineInteger(Operation *op, ArrayRef<HostElement> e, bool toReal) {
@@ -43,11 +52,7 @@ static std::optional<HostElement> combineInteger(Operation *op, ArrayRef<HostEle
       .Case<AddOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); })
       .Case<SubOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); })
       .Case<MulOp>([&](Operation *) { return wrapped(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); })
-      .Case<DivOp, RemOp>([&](Operation *) -> std::optional<HostElement> {
-        if (b == 0 || (a == INT64_MIN && b == -1))
-          return std::nullopt;
-        return HostElement::ofInteger(isa<DivOp>(op) ? a / b : a % b);
-      })
+      .Case<DivOp, RemOp>([&](Operation *) { return divide(isa<RemOp>(op), a, b); })
       .Case<AndOp>([&](Operation *) { return HostElement::ofInteger(a & b); })
       .Case<OrOp>([&](Operation *) { return HostElement::ofInteger(a | b); })
       .Case<NotOp>([&](Operation *) { return HostElement::ofInteger(!a); })

@@ -105,3 +105,57 @@ hyc.func @another_divisor_is_not_the_mean(%x: tensor<4x8xf32>, %w: tensor<8xf32>
   %12 = hyc.add %11, %bias : tensor<4x8xf32>
   hyc.return %12 : tensor<4x8xf32>
 }
+
+// -----
+
+// Of a long row, too: its unbiased variance is a thousandth larger.
+// CHECK-LABEL: @the_unbiased_variance_of_a_long_row_is_not_its_variance
+// CHECK-NOT: hyc.layer_norm
+// CHECK: hyc.return
+hyc.func @the_unbiased_variance_of_a_long_row_is_not_its_variance(%x: tensor<4x2048xf32>, %w: tensor<2048xf32>, %b: tensor<2048xf32>) -> tensor<4x2048xf32> {
+  %count = hyc.constant dense<4.8828125E-4> : tensor<4xf32>
+  %unbiased = hyc.constant dense<4.88519785E-4> : tensor<4xf32>
+  %eps = hyc.constant dense<1.0e-6> : tensor<4xf32>
+  %0 = hyc.reduce sum %x [1] : (tensor<4x2048xf32>) -> tensor<4xf32>
+  %1 = hyc.mul %0, %count : tensor<4xf32>
+  %2 = hyc.broadcast %1 [0] : (tensor<4xf32>) -> tensor<4x2048xf32>
+  %3 = hyc.sub %x, %2 : tensor<4x2048xf32>
+  %4 = hyc.mul %3, %3 : tensor<4x2048xf32>
+  %5 = hyc.reduce sum %4 [1] : (tensor<4x2048xf32>) -> tensor<4xf32>
+  %6 = hyc.mul %5, %unbiased : tensor<4xf32>
+  %7 = hyc.add %6, %eps : tensor<4xf32>
+  %8 = hyc.rsqrt %7 : tensor<4xf32>
+  %9 = hyc.broadcast %8 [0] : (tensor<4xf32>) -> tensor<4x2048xf32>
+  %10 = hyc.mul %3, %9 : tensor<4x2048xf32>
+  %scale = hyc.broadcast %w [1] : (tensor<2048xf32>) -> tensor<4x2048xf32>
+  %11 = hyc.mul %10, %scale : tensor<4x2048xf32>
+  %bias = hyc.broadcast %b [1] : (tensor<2048xf32>) -> tensor<4x2048xf32>
+  %12 = hyc.add %11, %bias : tensor<4x2048xf32>
+  hyc.return %12 : tensor<4x2048xf32>
+}
+
+// -----
+
+// In bf16 the reciprocal of a count is what is nearest to it there.
+// CHECK-LABEL: @by_a_rounded_reciprocal
+// CHECK: hyc.layer_norm
+hyc.func @by_a_rounded_reciprocal(%x: tensor<4x768xbf16>, %w: tensor<768xbf16>, %b: tensor<768xbf16>) -> tensor<4x768xbf16> {
+  %count = hyc.constant dense<1.30208337E-3> : tensor<4xbf16>
+  %eps = hyc.constant dense<1.0e-5> : tensor<4xbf16>
+  %0 = hyc.reduce sum %x [1] : (tensor<4x768xbf16>) -> tensor<4xbf16>
+  %1 = hyc.mul %0, %count : tensor<4xbf16>
+  %2 = hyc.broadcast %1 [0] : (tensor<4xbf16>) -> tensor<4x768xbf16>
+  %3 = hyc.sub %x, %2 : tensor<4x768xbf16>
+  %4 = hyc.mul %3, %3 : tensor<4x768xbf16>
+  %5 = hyc.reduce sum %4 [1] : (tensor<4x768xbf16>) -> tensor<4xbf16>
+  %6 = hyc.mul %5, %count : tensor<4xbf16>
+  %7 = hyc.add %6, %eps : tensor<4xbf16>
+  %8 = hyc.rsqrt %7 : tensor<4xbf16>
+  %9 = hyc.broadcast %8 [0] : (tensor<4xbf16>) -> tensor<4x768xbf16>
+  %10 = hyc.mul %3, %9 : tensor<4x768xbf16>
+  %scale = hyc.broadcast %w [1] : (tensor<768xbf16>) -> tensor<4x768xbf16>
+  %11 = hyc.mul %10, %scale : tensor<4x768xbf16>
+  %bias = hyc.broadcast %b [1] : (tensor<768xbf16>) -> tensor<4x768xbf16>
+  %12 = hyc.add %11, %bias : tensor<4x768xbf16>
+  hyc.return %12 : tensor<4x768xbf16>
+}

@@ -111,7 +111,8 @@ LogicalResult importIsInf(NodeImport &node) {
     return e.finish(e("Equal", {e("Abs", {x}), infinity}));
   if (negative || positive)
     return e.finish(e("Equal", {x, positive ? infinity : minus}));
-  return e.finish(e("Not", {e("Equal", {x, x})}));
+  Type truth = node.importer().getBuilder().getI1Type(); // that neither is asked for
+  return e.finish(node.importer().splatLike(RankedTensorType::get(x.type.getShape(), truth), 0));
 }
 
 /// Products and quotients by powers of two; a shift by the whole width or more leaves nothing.

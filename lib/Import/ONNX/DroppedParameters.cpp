@@ -87,9 +87,11 @@ static bool isComputed(StringRef tensor, llvm::ArrayRef<StringRef> from) {
 /// The rest of a model trains without them, to other values than PyTorch's.
 void Importer::warnOfLostParameters() {
   llvm::StringSet<> known, reported;
-  std::vector<std::string> lost, computed;
+  std::vector<std::string> lost, computed, apart;
   for (auto &[index, each] : naming) {
     known.insert(each.name);
+    if (!each.apartFrom.empty() && params.count(index))
+      apart.push_back(each.apartFrom);
     if (!each.folded || !params.count(index))
       continue;
     const std::string &tensor = file.getGraph().initializer(storedAs(index)).name();
@@ -108,8 +110,10 @@ void Importer::warnOfLostParameters() {
     for (StringRef name : names.foldedInto(tensor.name()))
       if (traced.isParameter(name))
         report(name);
-  llvm::sort(lost);
-  llvm::sort(computed);
+  for (std::vector<std::string> *found : {&lost, &computed, &apart}) {
+    llvm::sort(*found);
+    found->erase(std::unique(found->begin(), found->end()), found->end());
+  }
   if (!lost.empty())
     emitWarning(file.getLoc()) << "the exporter's optimizer has computed " << listed(lost)
                                << " away: not in the file, and not trained; export the model with optimize=False";
@@ -118,4 +122,23 @@ void Importer::warnOfLostParameters() {
         << "the exporter's optimizer has left of " << listed(computed)
         << " only what the model computes from them, such as 1 + weight: trained in their place, and what weight decay "
            "and saved weights are about; export the model with optimize=False to have themselves";
+  if (!apart.empty())
+    emitWarning(file.getLoc()) << "the exporter's optimizer has made of " << listed(apart)
+                               << " several tensors that share values: trained apart, which is another model than "
+                                  "PyTorch's; export the model with optimize=False";
+  warnOfGeneratedConstants();
+}
+
+/// The legacy exporter folds what a module does to its parameters alone, such as a view, and makes a name up for the
+/// result: nothing tells it from a constant.
+void Importer::warnOfGeneratedConstants() {
+  std::vector<std::string> constants;
+  for (int index = 0; index < file.getGraph().initializer_size(); ++index)
+    if (!naming.count(index) && names.mayBeParameter(index))
+      constants.push_back(file.getGraph().initializer(index).name());
+  if (!constants.empty())
+    emitWarning(file.getLoc())
+        << "the exporter has computed " << listed(constants)
+        << " and lost what from: taken as constants, not trained; if they were parameters, export "
+           "the model with do_constant_folding=False";
 }

@@ -93,14 +93,14 @@ HostElement foldMin(bool real, HostElement a, HostElement b) {
     return std::isnan(a.real) ? a : std::isnan(b.real) ? b : HostElement::ofReal(std::min(a.real, b.real));
   return HostElement::ofInteger(std::min(a.integer, b.integer));
 }
-HostElement foldPow(bool real, HostElement a, HostElement b) {
+HostElement foldPow(bool real, HostElement a, HostElement b) { // an integer b is not negative
   if (real)
     return HostElement::ofReal(std::pow(a.real, b.real));
   uint64_t result = 1, base = static_cast<uint64_t>(a.integer);
-  for (uint64_t exponent = std::max<int64_t>(b.integer, 0); exponent; exponent >>= 1, base *= base)
+  for (uint64_t exponent = static_cast<uint64_t>(b.integer); exponent; exponent >>= 1, base *= base)
     if (exponent & 1)
       result *= base;
-  return HostElement::ofInteger(b.integer < 0 ? (a.integer == 1 ? 1 : 0) : wrap(result));
+  return HostElement::ofInteger(wrap(result));
 }
 HostElement foldAnd(bool, HostElement a, HostElement b) { return HostElement::ofInteger(a.integer & b.integer); }
 HostElement foldOr(bool, HostElement a, HostElement b) { return HostElement::ofInteger(a.integer | b.integer); }
@@ -149,30 +149,33 @@ HostElement convertElement(HostElement value, bool fromReal, Type to) {
   return HostElement::ofInteger(truncated(value.real, to.getIntOrFloatBitWidth(), to.isUnsignedInteger()));
 }
 
-/// The exponent may have another type than the base, which is the result's. Integers are raised to real powers as
-/// reals.
+/// Whether all are whole and none negative, so that integers may be raised to them as integers.
+bool areCounts(const HostTensor &exponents) {
+  auto isCount = [&](HostElement e) {
+    return exponents.isReal() ? e.real >= 0 && e.real == std::floor(e.real) : e.integer >= 0;
+  };
+  for (int64_t i = 0, n = exponents.isSplat() ? 1 : exponents.getNumElements(); i < n; ++i)
+    if (!isCount(exponents.atFlat(i)))
+      return false;
+  return true;
+}
+
+/// The exponent may have another type than the base, which is the result's. Integers are raised to real powers, and to
+/// negative ones, as reals, and what comes of it is truncated.
 LogicalResult importPow(NodeImport &node) {
   Binding base = node.input(0), exponent = node.input(1);
-  Type type = base.type.getElementType();
-  if (Type other = exponent.type.getElementType(); other != type && !exponent.constant) {
-    Expansion e(node);
-    if (isa<FloatType>(type))
-      return e.finish(e("Pow", {base, e.cast(exponent, type)}));
-    return e.finish(e.cast(e("Pow", {e.cast(base, other), exponent}), type));
+  Type type = base.type.getElementType(), other = exponent.type.getElementType();
+  const bool real = isa<FloatType>(type);
+  Expansion e(node);
+  if (!real && (exponent.constant ? !areCounts(*exponent.constant) : isa<FloatType>(other))) {
+    Type wide = node.importer().getBuilder().getF64Type();
+    return e.finish(e.cast(e("Pow", {e.cast(base, wide), e.cast(exponent, wide)}), type));
   }
-  if (exponent.type.getElementType() != type && exponent.constant) {
-    bool isReal = exponent.constant->isReal();
-    std::optional<HostTensor> converted = HostTensor::map(
-        type, {*exponent.constant}, [&](ArrayRef<HostElement> e) { return convertElement(e[0], isReal, type); });
-    if (converted)
-      exponent = node.importer().ofConstant(*converted);
-  }
-  llvm::SmallVector<Binding> operands{base, exponent};
-  if (failed(checkOneType(node, operands)))
+  llvm::SmallVector<Binding> operands{base, e.cast(exponent, type)};
+  if (!e.ok())
     return failure();
-  bool real = isa<FloatType>(type);
   return importElementwise(
-      node, operands, type, [&](ArrayRef<HostElement> e) { return foldPow(real, e[0], e[1]); },
+      node, operands, type, [&](ArrayRef<HostElement> both) { return foldPow(real, both[0], both[1]); },
       [](Importer &importer, RankedTensorType, ArrayRef<Value> values) {
         return importer.emit<PowOp>(values[0], values[1]);
       });

@@ -147,6 +147,11 @@ Binding Expansion::broadcast(const Binding &x, ArrayRef<int64_t> shape) {
   return *importer.broadcast(operand, shape);
 }
 
+Binding Expansion::fromFront(const Binding &indices, int64_t size) {
+  Binding wide = cast(indices, importer.getBuilder().getI64Type());
+  return where((*this)("Less", {wide, integer(0)}), add(wide, integer(size)), wide);
+}
+
 Binding Expansion::gather(Binding data, Binding indices, int64_t dim, int64_t batch) {
   return emit([&] {
     Builder &builder = importer.getBuilder();

@@ -56,6 +56,8 @@ public:
   Binding reshape(const Binding &x, llvm::ArrayRef<int64_t> shape);
   Binding transpose(const Binding &x, llvm::ArrayRef<int64_t> permutation);
   Binding broadcast(const Binding &x, llvm::ArrayRef<int64_t> shape);
+  /// Indices as i64, those below 0 counted from the end of a dimension.
+  Binding fromFront(const Binding &indices, int64_t size);
   /// The rows of `data` along `dim` that `indices` name (hyc.gather); one that is outside is found when it is used.
   Binding gather(Binding data, Binding indices, int64_t dim, int64_t batch);
   /// In another element type.

@@ -200,7 +200,10 @@ LogicalResult Importer::importInitializer(int index) {
       return emitError(file.getLoc(tensor.name())) << "parameter \"" << naming.name
                                                    << "\" has a name that hyc needs for itself, expected any other; "
                                                       "rename it in the model";
-    binding.parameter = naming.folded && naming.transposeOf < 0 ? distinguish(index, naming) : index;
+    const bool isWhole = naming.transposeOf < 0 && !naming.part;
+    binding.parameter = naming.folded && isWhole ? distinguish(index, naming) : index;
+    if (!naming.folded && isWhole && naming.name != tensor.name() && !recovered.insert(naming.name).second)
+      naming.name = tensor.name(); // another one of its module has that name
     this->naming.try_emplace(binding.parameter, naming);
   } else {
     binding.constant = file.readInitializer(index);
@@ -271,6 +274,14 @@ Value Importer::read(int index) {
     TransposeOp::Properties properties;
     properties.permutation = builder.getDenseI64ArrayAttr({1, 0});
     return emitInferred<TransposeOp>(read(original), properties);
+  }
+  if (const std::optional<PartOf> part = naming[index].part) {
+    if (!naming.count(part->whole))
+      naming[part->whole] = names(part->whole);
+    Binding whole = ofValue(read(part->whole));
+    const int64_t size = file.getGraph().initializer(index).dims(static_cast<int>(part->dim));
+    Binding cut = *slice(whole, part->dim, part->offset, size, 1);
+    return materialise(cut);
   }
   const ParameterNaming &name = naming[index];
   RankedTensorType type = declare(index).getTensorType();

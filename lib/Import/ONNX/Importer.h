@@ -35,12 +35,20 @@ struct Binding {
   bool isAbsent() const { return !type && !sequence; }
 };
 
+/// Of an initializer that an exporter has cut out of a parameter: where it lies in another that holds more of it.
+struct PartOf {
+  int whole;
+  int64_t dim, offset;
+};
+
 /// What an initializer is to the model, and under which name the model knows it.
 struct ParameterNaming {
   bool isParameter = false; // and not a constant that happens to be a float tensor
   bool trainable = true;
   bool folded = false;  // an exporter computed it from the parameter of this name
   int transposeOf = -1; // the initializer that it is a transposed copy of
+  std::optional<PartOf> part;
+  std::string apartFrom; // the parameter some of whose values it has, but as a parameter of its own
   std::string name;
   std::optional<double> start; // what every element starts from by the rule for models that have no values
   int valuesOf = -1;           // of a part of a merged parameter: the initializer that all of them start from
@@ -61,9 +69,16 @@ public:
   /// Names of what an initializer was computed from.
   llvm::SmallVector<llvm::StringRef> foldedInto(llvm::StringRef initializer) const;
 
+  /// Whether an initializer is a constant only since nothing tells that it was computed from a parameter.
+  bool mayBeParameter(int initializer) const;
+
 private:
+  /// Whether a node, of a type and at an input of which `isPlace` holds, reads an initializer.
+  bool isReadWhere(llvm::StringRef initializer, llvm::function_ref<bool(llvm::StringRef, int)> isPlace) const;
+  bool isParameterOfOne(const onnxfile::Tensor &tensor) const;
   ParameterNaming recoverGenerated(int initializer) const;
   int countRepeatedDims(int initializer) const;
+  void findWhole(int initializer, llvm::StringRef parameter, ParameterNaming &naming) const;
 
   llvm::StringRef findFoldedParameter(llvm::StringRef initializer) const;
 
@@ -73,7 +88,9 @@ private:
   llvm::StringMap<llvm::SmallVector<const onnxfile::Node *, 1>> users; // by tensor
   llvm::StringMap<int> initializers;                                   // by name
   llvm::StringMap<double> averages; // running averages of BatchNormalization, and what they start from
+  llvm::StringMap<llvm::SmallVector<int, 1>> partsOf; // initializers that were computed from a parameter, by its name
   bool hasSignature = false;
+  bool isLegacy = false; // of PyTorch's exporter before dynamo's
 };
 
 class NodeImport;
@@ -184,6 +201,7 @@ private:
   /// The bias that a node had when the model was traced, and that the exporter's optimizer dropped since it was zero.
   Binding *restoreBias(const onnxfile::Node &node, NodeImport &import);
   void warnOfLostParameters();
+  void warnOfGeneratedConstants();
   void chooseInitialRules();
   void warnOfMergedParameters();
   mlir::LogicalResult checkWeightsExist();
@@ -201,6 +219,7 @@ private:
   ParameterNames names;
   llvm::DenseMap<int, ParamOp> params;          // by initializer
   llvm::StringMap<std::vector<int>> foldedFrom; // initializers that an exporter computed, by parameter
+  llvm::StringSet<> recovered;                  // names that initializers were given in place of generated ones
   std::map<int, Binding> kept;                  // what replaces parameters, by initializer
   /// Of parameters that an exporter merged, by the name that the graph has for them: who reads each part, and the part.
   llvm::StringMap<std::map<Reader, Binding>> merged;

@@ -119,6 +119,25 @@ bool contains(const HostTensor &indices, int64_t wanted) {
   return false;
 }
 
+/// Whether numbers are an input's, in any order or width: the loader refuses those that are not from 0 on.
+bool areInput(Value numbers) {
+  if (auto argument = dyn_cast<BlockArgument>(numbers))
+    return isa<FuncOp>(argument.getOwner()->getParentOp());
+  Operation *op = numbers.getDefiningOp();
+  return isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, ConvertOp>(op) &&
+         llvm::all_of(op->getOperands(), [](Value operand) {
+           return isa<IntegerType>(cast<RankedTensorType>(operand.getType()).getElementType()) && areInput(operand);
+         });
+}
+
+/// Whether indices are not counted from the end: PyTorch refuses to look up what is below 0, as hyc does where nothing
+/// tells PyTorch's lookup from an index.
+bool countsFromFront(NodeImport &node) {
+  std::optional<TracedCall> call = node.traced();
+  return node.importer().getFile().isAssembled() || (call && call->target == "aten.embedding.default") ||
+         areInput(node.value(1));
+}
+
 LogicalResult importGather(NodeImport &node) {
   Importer &importer = node.importer();
   Binding &data = node.input(0), &indices = node.input(1);
@@ -162,7 +181,8 @@ LogicalResult importGather(NodeImport &node) {
                                      importer.materialise(normal), importer.materialise(data), Value(), padding)));
   } else if (*axis == 0 && dataShape.size() == 2 && isa<FloatType>(data.type.getElementType())) {
     Expansion e(node);
-    Binding ids = e.cast(indices, importer.getBuilder().getI64Type());
+    Binding ids = countsFromFront(node) ? e.cast(indices, importer.getBuilder().getI64Type())
+                                        : e.fromFront(indices, dataShape.front());
     return e.finish(e.emit([&] {
       return importer.emit<EmbeddingOp>(RankedTensorType::get(shape, data.type.getElementType()),
                                         importer.materialise(ids), node.value(0), Value(), padding);

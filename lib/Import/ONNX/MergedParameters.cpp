@@ -124,7 +124,7 @@ static bool hadOwnParameters(const Shared &shared, const ParameterNaming &whole,
 
 bool Importer::wasMerged(int index, const Binding &whole, const Shared &shared) const {
   const ParameterNaming &naming = this->naming.find(index)->second;
-  if (shared.readers.size() < 2 || shared.isUnclear || naming.transposeOf >= 0 ||
+  if (shared.readers.size() < 2 || shared.isUnclear || naming.transposeOf >= 0 || naming.part ||
       whole.type.getNumElements() > kMostCompared)
     return false;
   std::optional<StoredValues> stored = file.locateInitializer(index);

@@ -491,6 +491,70 @@ bool OnnxFile::initializersAreEqual(int left, int right) const {
   return bytesA && bytesB && bytesA->getBuffer() == bytesB->getBuffer();
 }
 
+namespace {
+/// The elements of two tensors of the same sizes but along one dimension, as bytes.
+struct Laid {
+  const char *whole, *part;
+  int64_t wholeSize, partSize; // along the dimension
+  size_t before, inner, width; // how many rows of these, bytes of one element of the dimension, and of an element
+
+  /// Whether both have the same elements, and not all of one value, where the part begins at `offset` of the whole.
+  bool agreeAt(int64_t offset) const {
+    const int64_t first = std::max<int64_t>(0, offset), last = std::min(wholeSize, offset + partSize);
+    const size_t bytes = static_cast<size_t>(last - first) * inner;
+    const char *start = whole + static_cast<size_t>(first) * inner;
+    bool isOneValue = true;
+    for (size_t row = 0; row < before; ++row) {
+      const char *mine = start + row * static_cast<size_t>(wholeSize) * inner;
+      const char *other = part + (row * static_cast<size_t>(partSize) + static_cast<size_t>(first - offset)) * inner;
+      if (std::memcmp(mine, other, bytes) != 0)
+        return false;
+      isOneValue =
+          isOneValue && std::memcmp(mine, start, width) == 0 && std::memcmp(mine, mine + width, bytes - width) == 0;
+    }
+    return !isOneValue;
+  }
+
+  std::optional<Overlap> find(int64_t dim) const {
+    std::optional<Overlap> found;
+    for (int64_t offset = 0; offset <= wholeSize - partSize; ++offset)
+      if (agreeAt(offset)) {
+        if (found)
+          return std::nullopt;
+        found = Overlap{dim, offset, true};
+      }
+    for (int64_t offset = 1 - partSize; !found && offset < wholeSize; ++offset)
+      if ((offset < 0) == (offset + partSize < wholeSize) && agreeAt(offset)) // with one end, and not with both
+        found = Overlap{dim, offset, false};
+    return found;
+  }
+};
+} // namespace
+
+std::optional<Overlap> OnnxFile::findOverlap(int whole, int part) const {
+  const onnxfile::Tensor &a = getGraph().initializer(whole), &b = getGraph().initializer(part);
+  if (a.data_type() != b.data_type() || a.dims_size() != b.dims_size() || !stored[whole] || !stored[part])
+    return std::nullopt;
+  llvm::SmallVector<int> differing;
+  for (int dim = 0; dim < a.dims_size(); ++dim)
+    if (a.dims(dim) != b.dims(dim))
+      differing.push_back(dim);
+  std::unique_ptr<llvm::MemoryBuffer> bytesA = mapValues(whole), bytesB = mapValues(part);
+  if (differing.size() > 1 || !bytesA || !bytesB || bytesA->getBufferSize() == 0 || bytesB->getBufferSize() == 0)
+    return std::nullopt;
+  for (int dim = 0; dim < a.dims_size(); ++dim) {
+    if (!differing.empty() && dim != differing.front())
+      continue;
+    Laid laid{bytesA->getBufferStart(), bytesB->getBufferStart(), a.dims(dim), b.dims(dim), 1, 0, 0};
+    laid.inner = laid.width = bytesA->getBufferSize() / static_cast<size_t>(*countElements(shapeOf(a)));
+    for (int other = 0; other < a.dims_size(); ++other)
+      (other < dim ? laid.before : laid.inner) *= other == dim ? 1 : static_cast<size_t>(a.dims(other));
+    if (std::optional<Overlap> found = laid.find(dim))
+      return found;
+  }
+  return std::nullopt;
+}
+
 bool OnnxFile::initializerRepeats(int index, int dim) const {
   const onnxfile::Tensor &tensor = getGraph().initializer(index);
   if (tensor.dims(dim) == 1)

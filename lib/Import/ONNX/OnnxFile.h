@@ -30,6 +30,12 @@ struct GivenValue {
   std::vector<HostTensor> tensors;
 };
 
+/// How one initializer lies over another, of which it may be a slice.
+struct Overlap {
+  int64_t dim = 0, offset = 0; // from where on in the other
+  bool isWithin = false;       // and not only with an end
+};
+
 class OnnxFile {
 public:
   /// Reads and checks `path`; reports what is wrong and returns null.
@@ -69,6 +75,9 @@ public:
   bool initializerIsTransposeOf(int left, int right) const;
   /// Whether two initializers have the same type and bytes.
   bool initializersAreEqual(int left, int right) const;
+  /// Where the bytes of `part` are those of `whole`, along the dimension in which their sizes differ. Nothing where
+  /// they are nowhere, in several places, or of one value, which tells nothing.
+  std::optional<Overlap> findOverlap(int whole, int part) const;
   /// Whether an initializer has the same bytes all along a dimension, all before which are of size 1 or have, too.
   bool initializerRepeats(int index, int dim) const;
 

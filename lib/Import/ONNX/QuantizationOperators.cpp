@@ -33,19 +33,45 @@ Binding quantized(Expansion &e, const Binding &scaled, const Binding &zero, Inte
   return e.cast(bounded, type);
 }
 
+/// The element type whose number an attribute gives, `otherwise` where it gives none; reports one that hyc does not
+/// have.
+Type getType(NodeImport &node, llvm::StringRef attribute, Type otherwise) {
+  const int64_t given = node.getInt(attribute, 0);
+  if (given == 0)
+    return otherwise;
+  const bool fits = given == static_cast<int32_t>(given);
+  Type type = fits ? OnnxFile::getElementType(node.importer().getContext(), static_cast<int32_t>(given)) : Type();
+  if (!type)
+    node.error() << "has the '" << attribute << "' " << OnnxFile::describeDataType(given);
+  return type;
+}
+
+bool hasBlocks(NodeImport &node) {
+  const int64_t size = node.getInt("block_size", 0);
+  if (size != 0)
+    node.error() << "has a 'block_size' of " << size << ", expected scales of the whole tensor or along one dimension";
+  return size != 0;
+}
+
 LogicalResult importQuantizeLinear(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
   int64_t axis = node.getInt("axis", 1);
   axis = axis < 0 ? axis + x.type.getRank() : axis;
-  Type element = node.importer().getBuilder().getIntegerType(8, false);
-  if (node.has(2))
-    element = node.input(2).type.getElementType();
+  Type byte = node.importer().getBuilder().getIntegerType(8, false);
+  Type ofZero = node.has(2) ? node.input(2).type.getElementType() : Type();
+  Type element = getType(node, "output_dtype", ofZero ? ofZero : byte);
+  Type real = getType(node, "precision", node.input(1).type.getElementType());
+  if (!element || !real || hasBlocks(node))
+    return failure();
   auto type = dyn_cast<IntegerType>(element);
-  if (!type || !isa<FloatType>(x.type.getElementType()))
-    return node.error() << "quantizes " << x.type << " to " << element << ", expected floats to integers";
+  if (!type || type.getWidth() == 1 || !isa<FloatType>(x.type.getElementType()) || !isa<FloatType>(real) ||
+      (ofZero && ofZero != element))
+    return node.error() << "quantizes " << x.type << " by " << real << " to " << element
+                        << ", expected floats to integers, of the zero point's type where there is one";
+  x = e.cast(x, real);
   Binding zero = node.has(2) ? node.input(2) : e.number(e.number(x, 0), 0);
-  Binding scaled = e.div(x, along(e, node.input(1), x, axis));
+  Binding scaled = e.div(x, along(e, e.cast(node.input(1), real), x, axis));
   return e.finish(e.ok() ? quantized(e, scaled, along(e, zero, x, axis), type) : Binding());
 }
 
@@ -61,7 +87,13 @@ LogicalResult importDequantizeLinear(NodeImport &node) {
   Expansion e(node);
   int64_t axis = node.getInt("axis", 1);
   axis = axis < 0 ? axis + node.input(0).type.getRank() : axis;
-  return e.finish(dequantized(e, node.input(0), node.input(1), node.has(2) ? &node.input(2) : nullptr, axis));
+  Type real = getType(node, "output_dtype", node.input(1).type.getElementType());
+  if (!real || hasBlocks(node))
+    return failure();
+  if (!isa<FloatType>(real))
+    return node.error() << "has the 'output_dtype' " << real << ", expected floating point";
+  Binding result = dequantized(e, node.input(0), node.input(1), node.has(2) ? &node.input(2) : nullptr, axis);
+  return e.finish(e.cast(result, real));
 }
 
 /// Scale and zero point from the range, which is made to hold 0.

@@ -2,6 +2,8 @@
 #include "Expansion.h"
 #include "hyc/Support/Decimal.h"
 
+#include <cmath>
+
 using namespace hyc;
 using namespace hyc::onnx;
 using namespace mlir;
@@ -43,6 +45,8 @@ HostElement combine(Reduction kind, bool real, HostElement a, HostElement b) {
       return x + y;
     }
   };
+  if (real && std::isnan(b.real)) // is the extremum; as the first operand it stays so
+    return b;
   if (real)
     return HostElement::ofReal(apply(a.real, b.real));
   if (kind == Reduction::Max || kind == Reduction::Min)
@@ -98,8 +102,11 @@ Value emitReduction(NodeImport &node, Reduction kind, ArrayRef<int64_t> dims) {
   int64_t count = 1;
   for (int64_t dim : dims)
     count *= node.shapeOf(0)[dim];
-  Binding factor = importer.splatLike(cast<RankedTensorType>(result.getType()), 1.0 / static_cast<double>(count));
-  return importer.emit<MulOp>(result, importer.materialise(factor));
+  auto type = cast<RankedTensorType>(result.getType());
+  const bool real = isa<FloatType>(type.getElementType()); // of integers 1 / count is 0
+  Binding factor = importer.splatLike(type, real ? 1.0 / static_cast<double>(count) : static_cast<double>(count));
+  Value by = importer.materialise(factor);
+  return real ? importer.emit<MulOp>(result, by) : importer.emit<DivOp>(result, by);
 }
 
 template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
@@ -151,10 +158,12 @@ LogicalResult importComposedReduction(NodeImport &node) {
     return e.finish(e("Sqrt", {e.reduce("ReduceSum", e.mul(x, x), *dims, keeps)}));
   if (name == "ReduceLogSum")
     return e.finish(e("Log", {e.reduce("ReduceSum", x, *dims, keeps)}));
-  // ReduceLogSumExp, with the largest taken out.
+  // ReduceLogSumExp, with the largest taken out; of a row of infinities there is nothing to be less than.
   Binding largest = e.reduce("ReduceMax", x, *dims, true);
-  Binding sum = e.reduce("ReduceSum", e("Exp", {e.sub(x, largest)}), *dims, true);
-  Binding result = e.add(e("Log", {sum}), largest);
+  Binding isInfinite = e("Equal", {e("Abs", {largest}), e.number(x, INFINITY)});
+  Binding by = e.where(isInfinite, e.number(x, 0), largest);
+  Binding sum = e.reduce("ReduceSum", e("Exp", {e.sub(x, by)}), *dims, true);
+  Binding result = e.add(e("Log", {sum}), by);
   return e.finish(keeps ? result : e("Squeeze", {result, e.integers(*dims)}));
 }
 

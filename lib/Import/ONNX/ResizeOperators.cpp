@@ -2,6 +2,7 @@
 // compiling.
 #include "Expansion.h"
 #include "hyc/Support/Truncation.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 
@@ -34,6 +35,8 @@ double placeOf(const Resizing &r, const Axis &a, int64_t i) {
     return to > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
   if (r.coordinates == "tf_half_pixel_for_nn")
     return (x + 0.5) / a.scale;
+  if (r.coordinates == "half_pixel_symmetric") // as far from the middle as without rounding the length
+    return from / 2 * (1 - to / (from * a.scale)) + (x + 0.5) / a.scale - 0.5;
   if (r.coordinates == "tf_crop_and_resize")
     return to > 1 ? a.start * (from - 1) + x * (a.end - a.start) * (from - 1) / (to - 1)
                   : 0.5 * (a.start + a.end) * (from - 1);
@@ -208,7 +211,28 @@ std::optional<llvm::SmallVector<Axis>> getAxes(NodeImport &node, RankedTensorTyp
   return std::nullopt;
 }
 
+/// Whether hyc knows what the node asks for; reports it if not.
+bool checkModes(NodeImport &node, const Resizing &r) {
+  const struct {
+    StringRef what, given;
+    llvm::SmallVector<StringRef> known;
+  } modes[] = {{"mode", r.mode, {"nearest", "linear", "cubic"}},
+               {"coordinate_transformation_mode",
+                r.coordinates,
+                {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                 "tf_half_pixel_for_nn", "tf_crop_and_resize"}},
+               {"nearest_mode", r.nearest, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}}};
+  for (const auto &mode : modes)
+    if (!llvm::is_contained(mode.known, mode.given)) {
+      node.error() << "has the '" << mode.what << "' '" << mode.given << "', expected " << llvm::join(mode.known, ", ");
+      return false;
+    }
+  return true;
+}
+
 LogicalResult resize(NodeImport &node, const Resizing &r, int scales, int sizes, int region) {
+  if (!checkModes(node, r))
+    return failure();
   Expansion e(node);
   Binding x = node.input(0);
   Type element = x.type.getElementType();
@@ -246,8 +270,6 @@ LogicalResult importResize(NodeImport &node) {
              node.getInt("exclude_outside", 0) != 0};
   if (node.getInt("antialias", 0) != 0 || node.getString("keep_aspect_ratio_policy", "stretch") != "stretch")
     return node.error() << "filters or keeps the aspect ratio, which hyc does not do";
-  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic")
-    return node.error() << "has the mode '" << r.mode << "', expected nearest, linear or cubic";
   if (isOld)
     return resize(node, r, 1, 3, -1);
   return resize(node, r, 2, 3, r.coordinates == "tf_crop_and_resize" ? 1 : -1);

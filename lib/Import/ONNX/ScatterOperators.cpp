@@ -22,15 +22,9 @@ llvm::SmallVector<int64_t> swapWithLast(int64_t axis, int64_t tensorRank) {
   return permutation;
 }
 
-/// As i64, counted from the front.
-Binding positions(Expansion &e, NodeImport &node, const Binding &indices, int64_t size) {
-  Binding wide = e.cast(indices, node.importer().getBuilder().getI64Type());
-  return e.where(e("Less", {wide, e.integer(0)}), e.add(wide, e.integer(size)), wide);
-}
-
-/// The same for indices that have to be within [-size, size): those that are known are held to it here, what is
-/// computed where it is used.
-Binding positionsWithin(Expansion &e, NodeImport &node, const Binding &indices, int64_t size) {
+/// Indices that have to be within [-size, size), as i64 and counted from the front: those that are known are held to it
+/// here, what is computed where it is used.
+Binding positionsWithin(Expansion &e, const Binding &indices, int64_t size) {
   if (e.ok() && indices.constant)
     for (int64_t i = 0; i < indices.constant->getNumElements(); ++i)
       if (int64_t index = indices.constant->atFlat(i).integer; index < -size || index >= size) {
@@ -38,7 +32,7 @@ Binding positionsWithin(Expansion &e, NodeImport &node, const Binding &indices, 
                ", expected " + std::to_string(-size) + " to " + std::to_string(size - 1));
         return {};
       }
-  return positions(e, node, indices, size);
+  return e.fromFront(indices, size);
 }
 
 Binding scatter(Expansion &e, NodeImport &node, ReductionKind kind, ArrayRef<int64_t> shape, Binding indices,
@@ -80,7 +74,7 @@ LogicalResult importGatherElements(NodeImport &node) {
     return failure();
   auto swap = swapWithLast(*axis, data.getRank());
   Binding part = firstElements(e, node, node.input(0), indices.getShape(), *axis);
-  Binding at = e.transpose(positionsWithin(e, node, node.input(1), data.getDimSize(*axis)), swap);
+  Binding at = e.transpose(positionsWithin(e, node.input(1), data.getDimSize(*axis)), swap);
   int64_t last = data.getRank() - 1;
   return e.finish(e.transpose(e.gather(e.transpose(part, swap), at, last, last), swap));
 }
@@ -135,7 +129,7 @@ LogicalResult importScatterElements(NodeImport &node) {
   auto swap = swapWithLast(*axis, data.type.getRank());
   int64_t last = data.type.getRank() - 1, size = data.type.getDimSize(*axis);
   Binding part = firstElements(e, node, data, indices.type.getShape(), *axis);
-  Binding at = e.transpose(positionsWithin(e, node, indices, size), swap);
+  Binding at = e.transpose(positionsWithin(e, indices, size), swap);
   Binding joined = joinScattered(e, node, *form, e.transpose(part, swap), at, e.transpose(updates, swap), last, last);
   Binding result = e.transpose(joined, swap);
   if (!e.ok() || result.type == data.type)
@@ -167,7 +161,7 @@ Binding linearIndices(Expansion &e, NodeImport &node, const Binding &indices, Ar
     Binding whole = indices;
     Binding one = *node.importer().slice(whole, last, i, 1, 1);
     llvm::SmallVector<int64_t> shape(indices.type.getShape().drop_back());
-    Binding at = positionsWithin(e, node, e.reshape(one, shape), size);
+    Binding at = positionsWithin(e, e.reshape(one, shape), size);
     if (sizes.size() == 1 || !e.ok())
       return at;
     Binding fits = e("And", {e("Not", {e("Less", {at, e.integer(0)})}), e("Less", {at, e.integer(size)})});
@@ -213,7 +207,7 @@ LogicalResult hyc::onnx::importRunningGatherND(NodeImport &node) {
 
 LogicalResult hyc::onnx::importRunningGather(NodeImport &node, int64_t axis) {
   Expansion e(node);
-  Binding at = positionsWithin(e, node, node.input(1), node.shapeOf(0)[axis]);
+  Binding at = positionsWithin(e, node.input(1), node.shapeOf(0)[axis]);
   return e.finish(e.gather(node.input(0), at, axis, 0));
 }
 
@@ -268,7 +262,7 @@ LogicalResult importTopK(NodeImport &node) {
   return e.finish({e.transpose(e.gather(rows, first, last, last), swap), e.transpose(first, swap)});
 }
 
-/// The first (or last) place at which an extremum stands.
+/// The first (or last) place at which an extremum stands; of a row with NaN, which is its extremum, that of the NaN.
 LogicalResult importArgExtremum(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
@@ -278,8 +272,10 @@ LogicalResult importArgExtremum(NodeImport &node) {
   bool keeps = node.getInt("keepdims", 1) != 0, last = node.getInt("select_last_index", 0) != 0;
   int64_t size = x.type.getDimSize(*axis);
   Binding extremum = e.reduce(node.opType() == "ArgMax" ? "ReduceMax" : "ReduceMin", x, {*axis}, true);
-  Binding places =
-      e.where(e("Equal", {x, extremum}), e.iota(size, *axis, x.type.getRank()), e.integer(last ? -1 : size));
+  Binding stands = e("Equal", {x, extremum});
+  if (isa<FloatType>(x.type.getElementType()))
+    stands = e("Or", {stands, e("IsNaN", {x})});
+  Binding places = e.where(stands, e.iota(size, *axis, x.type.getRank()), e.integer(last ? -1 : size));
   return e.finish(e.reduce(last ? "ReduceMax" : "ReduceMin", places, {*axis}, keeps));
 }
 
@@ -295,7 +291,7 @@ LogicalResult importOneHot(NodeImport &node) {
   if (!axis || depth < 1 || values.type.getNumElements() != 2)
     return node.error() << "marks one of " << depth << " elements with values " << values.type
                         << ", expected at least one element, two values, and an axis of the result";
-  Binding at = e("Unsqueeze", {positions(e, node, indices, depth), e.integers({*axis})});
+  Binding at = e("Unsqueeze", {e.fromFront(indices, depth), e.integers({*axis})});
   Binding isOne = e("Equal", {e.iota(depth, *axis, indices.type.getRank() + 1), at});
   auto one = [&](int64_t i) { return e.ok() ? e.reshape(*node.importer().slice(values, 0, i, 1, 1), {}) : Binding(); };
   return e.finish(e.where(isOne, one(1), one(0)));

@@ -17,6 +17,7 @@ constexpr int64_t kLargestExtent = int64_t(1) << 31;
 /// Where a node's windows lie, from its attributes: one number a spatial dimension.
 struct Windows {
   llvm::SmallVector<int64_t> size, strides, dilations, low, high, positions;
+  llvm::SmallVector<int64_t> padded; // at the end, by what the node says: `high` without what windows reach beyond that
 };
 
 std::optional<llvm::SmallVector<int64_t>> getList(NodeImport &node, llvm::StringRef name, size_t count,
@@ -85,6 +86,7 @@ bool settlePositions(NodeImport &node, Windows &w, ArrayRef<int64_t> input, bool
       w.low[d] = automatic == "SAME_UPPER" ? pad / 2 : pad - pad / 2;
       w.high[d] = pad - w.low[d];
     }
+    w.padded.push_back(w.high[d]);
     if (ceil) {
       int64_t room = input[d] + w.low[d] + w.high[d] - extent;
       if (int64_t rest = room > 0 ? room % w.strides[d] : 0)
@@ -279,7 +281,7 @@ LogicalResult importMaxPool(NodeImport &node) {
   Importer &importer = node.importer();
   Binding x = node.input(0);
   Type element = x.type.getElementType();
-  Binding wide = isa<FloatType>(element) && !element.isF64() ? x : e.cast(x, importer.getBuilder().getF32Type());
+  Binding wide = isa<FloatType>(element) ? x : e.cast(x, importer.getBuilder().getF32Type());
   if (!e.ok())
     return failure();
   auto shape = joined({x.type.getDimSize(0), x.type.getDimSize(1)}, windows->positions);
@@ -307,13 +309,12 @@ Binding sumWindows(Expansion &e, NodeImport &node, const Binding &x, const Windo
 }
 
 /// How many elements each window has that count: all that lie in the input, and with `withPadding` in its padding.
-Binding countElementsOfWindows(Expansion &e, const Binding &x, const Windows &w, ArrayRef<int64_t> pads,
-                               bool withPadding) {
+Binding countElementsOfWindows(Expansion &e, const Binding &x, const Windows &w, bool withPadding) {
   Binding count = e.number(x, 1);
   int64_t tensorRank = x.type.getRank(), spatial = tensorRank - 2;
   for (int64_t d = 0; d < spatial; ++d) {
     int64_t size = x.type.getDimSize(d + 2), first = withPadding ? -w.low[d] : 0;
-    int64_t last = withPadding ? size + pads[spatial + d] : size;
+    int64_t last = withPadding ? size + w.padded[d] : size;
     // The elements of a window lie a dilation apart; those before the first and from the last on do not count.
     auto countBefore = [&](int64_t begin, int64_t bound) {
       return std::clamp<int64_t>(llvm::divideCeil(std::max<int64_t>(bound - begin, 0), w.dilations[d]), 0, w.size[d]);
@@ -338,11 +339,8 @@ LogicalResult importAveragePool(NodeImport &node) {
     return failure();
   Expansion e(node);
   Binding x = node.input(0);
-  auto pads = getList(node, "pads", 2 * windows->size.size(), 0);
-  if (!pads)
-    return failure();
   bool withPadding = node.getInt("count_include_pad", 0) != 0;
-  return e.finish(e.div(sumWindows(e, node, x, *windows), countElementsOfWindows(e, x, *windows, *pads, withPadding)));
+  return e.finish(e.div(sumWindows(e, node, x, *windows), countElementsOfWindows(e, x, *windows, withPadding)));
 }
 
 LogicalResult importLpPool(NodeImport &node) {

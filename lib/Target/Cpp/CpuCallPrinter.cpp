@@ -194,7 +194,7 @@ void CpuCallPrinter::printConstant(rank::CallOp op) {
   out.comment(op, shapeText(typeOf(to)));
   out.line("{");
   out.declareValues(op);
-  out.line("  std::memcpy(" + out.pointer(to) + ", values, sizeof(values));");
+  out.line("  std::memcpy(" + out.pointer(to) + ", hidden(values), sizeof(values));");
   out.line("}");
 }
 

@@ -33,6 +33,12 @@ inline uint64_t* u64(std::byte* address) { return reinterpret_cast<uint64_t*>(ad
 inline uint32_t* u32(std::byte* address) { return reinterpret_cast<uint32_t*>(address); }
 inline uint16_t* u16(std::byte* address) { return reinterpret_cast<uint16_t*>(address); }
 inline uint8_t* u8(std::byte* address) { return reinterpret_cast<uint8_t*>(address); }
+
+// GCC 12 gets copies of values that it sees wrong where vectors have 512 bits: of 1, 1, 1, 1, 0, 0, 0, 0 it makes ones.
+inline const void* hidden(const void* values) {
+  asm("" : "+r"(values));
+  return values;
+}
 )";
 
 class ProgramPrinter {

@@ -4,12 +4,17 @@
 // alone takes the type that each of its users wants, so that a weight is read from its copy and the scale of a norm
 // from the master. The surprise: where both kinds meet in an elementwise op, forward goes on in f32 and backward in the
 // compute type; otherwise one statistic would make every cotangent after it wide.
+//
+// 16 bits cannot count: bf16 takes 1001 for 1000. Arithmetic on numbers that were integers is therefore done in f32 and
+// rounded once, where somebody wants it narrow, and so are products of positions with constants.
 #include "TrainingState.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallVectorExtras.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace hyc;
@@ -73,6 +78,11 @@ private:
   bool isFlexible(Value value) const { return flexible.contains(value); }
   /// Whether nothing but users decides the type of `op`'s results.
   bool isFlexibleOp(Operation *op) const;
+  void insertFlexible(Operation *op);
+  bool isVast(ConstantOp constant) const;
+  bool roundsOnce(Operation *op) const;
+  void markLearned(Block &block);
+  bool isOfNothingLearned(Operation *op) const;
 
   void convertOp(Operation *op);
   void convertScan(ScanOp scan);
@@ -97,6 +107,9 @@ private:
   FloatType compute, gradient;
   Type wide;
   llvm::DenseSet<Value> flexible;
+  llvm::DenseSet<Value> counted; // of the flexible ones: computed from integers of more than 8 bits
+  llvm::DenseSet<Value> vast;    // of the flexible ones: computed from constants beyond the compute type
+  llvm::DenseSet<Value> learned; // computed from parameters, or maybe so
   llvm::DenseMap<std::pair<Value, Type>, Value> versions;
   llvm::DenseSet<Operation *> cloned;
   llvm::DenseMap<Operation *, StateOp> copies;
@@ -118,9 +131,44 @@ bool PrecisionConverter::isFlexibleOp(Operation *op) const {
   }
   if (!ruleOf(op).isFree())
     return false;
-  // Integers are exact only if they are converted to the type that is wanted in the end.
   return llvm::all_of(op->getOperands(),
                       [&](Value operand) { return isFlexible(operand) || isa<IntegerType>(elementOf(operand)); });
+}
+
+/// Whether an op makes floats of integers that 16 bits may not hold.
+static bool isCount(Operation *op) {
+  return isa<IotaOp>(op) || (isa<ConvertOp>(op) && isa<IntegerType>(elementOf(op->getOperand(0))) &&
+                             elementOf(op->getOperand(0)).getIntOrFloatBitWidth() > 8);
+}
+
+/// Whether the constant has numbers that are finite only because they are made the largest of the compute type.
+bool PrecisionConverter::isVast(ConstantOp constant) const {
+  bool losesInfo = false;
+  APFloat largest = APFloat::getLargest(compute.getFloatSemantics());
+  largest.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
+  auto isBeyond = [bound = largest.convertToFloat()](float value) { return std::fabs(value) > bound; };
+  auto values = cast<DenseElementsAttr>(constant.getValue());
+  return values.isSplat() ? isBeyond(values.getSplatValue<float>()) : llvm::any_of(values.getValues<float>(), isBeyond);
+}
+
+void PrecisionConverter::insertFlexible(Operation *op) {
+  auto isAmong = [op](const llvm::DenseSet<Value> &values) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) { return values.contains(operand); });
+  };
+  flexible.insert_range(op->getResults());
+  if (isCount(op) || isAmong(counted))
+    counted.insert_range(op->getResults());
+  auto constant = dyn_cast<ConstantOp>(op);
+  if (constant ? isVast(constant) : isAmong(vast))
+    vast.insert_range(op->getResults());
+}
+
+/// Whether a flexible op is arithmetic that is rounded only once it is done. Masks are not: what they add to scores has
+/// to stay finite in the narrow type.
+bool PrecisionConverter::roundsOnce(Operation *op) const {
+  Value result = op->getResult(0);
+  return op->hasTrait<Elementwise>() && !isa<ConvertOp, SelectOp>(op) && counted.contains(result) &&
+         !vast.contains(result);
 }
 
 StateOp PrecisionConverter::copyOf(ParamOp param) {
@@ -159,6 +207,10 @@ Value PrecisionConverter::flexibleAs(Value value, Type element) {
   if (Value known = versions.lookup({value, element}))
     return known;
   Operation *op = value.getDefiningOp();
+  if (element != wide && roundsOnce(op)) {
+    Value exact = flexibleAs(value, wide);
+    return versions[{value, element}] = convert(exact, element, exact.getDefiningOp(), 0);
+  }
   Operation *made = cloneAs(op, element);
   // The first one takes the place of the op, which goes.
   if (!cloned.insert(op).second)
@@ -171,6 +223,20 @@ Value PrecisionConverter::flexibleAs(Value value, Type element) {
 //===----------------------------------------------------------------------===//
 // Other values
 //===----------------------------------------------------------------------===//
+
+void PrecisionConverter::markLearned(Block &block) {
+  for (Operation &op : block)
+    if (isa<ReadOp, ScanOp>(op) || isBackward(&op) ||
+        llvm::any_of(op.getOperands(), [&](Value operand) { return learned.contains(operand); }))
+      learned.insert_range(op.getResults());
+}
+
+/// Whether an op is a product that is no layer's, such as that of positions with the frequencies of their rotation.
+bool PrecisionConverter::isOfNothingLearned(Operation *op) const {
+  return isa<EinsumOp>(op) && !isBackward(op) && llvm::none_of(op->getOperands(), [&](Value operand) {
+           return learned.contains(operand) || elementOf(operand) == compute;
+         });
+}
 
 Value PrecisionConverter::convert(Value value, Type element, Operation *user, unsigned index) {
   if (Value known = versions.lookup({value, element}))
@@ -234,10 +300,8 @@ Type PrecisionConverter::typeFor(char letter, Type followed, Value result) const
 }
 
 void PrecisionConverter::convertOp(Operation *op) {
-  if (isFlexibleOp(op)) {
-    flexible.insert_range(op->getResults());
-    return;
-  }
+  if (isFlexibleOp(op))
+    return insertFlexible(op);
   if (auto accumulate = dyn_cast<AccumulateOp>(op)) {
     if (isConverted(accumulate.getValue())) {
       Type element = states.lookup<StateOp>(accumulate.getTarget()).getTensorType().getElementType();
@@ -249,7 +313,7 @@ void PrecisionConverter::convertOp(Operation *op) {
     return convertScan(scan);
   if (auto yield = dyn_cast<YieldOp>(op))
     return convertYield(yield);
-  PrecisionRule rule = ruleOf(op);
+  PrecisionRule rule = isOfNothingLearned(op) ? PrecisionRule::wide() : ruleOf(op);
   Type followed = followedType(op);
   for (OpOperand &operand : op->getOpOperands())
     if (isConverted(operand.get())) {
@@ -285,6 +349,7 @@ void PrecisionConverter::convertScan(ScanOp scan) {
   for (OpResult result : scan->getResults())
     if (isConverted(result))
       result.setType(withElement(result.getType(), typeInScan(scan, result.getResultNumber())));
+  learned.insert_range(scan.getStep().getArguments());
   convertBlock(scan.getStep());
 }
 
@@ -297,6 +362,7 @@ void PrecisionConverter::convertYield(YieldOp yield) {
 
 void PrecisionConverter::convertBlock(Block &block) {
   SmallVector<Operation *> ops = llvm::map_to_vector(block, [](Operation &op) { return &op; });
+  markLearned(block);
   for (Operation *op : ops)
     convertOp(op);
   for (Operation *op : llvm::reverse(ops))

@@ -2,6 +2,7 @@
 #include "OnnxTesting.h"
 #include "dialects/Hyc/HycDialect.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace hyc;
@@ -438,6 +439,176 @@ TEST(Running, indices_computed_when_running_may_count_from_the_end) {
     data[i] = static_cast<double>(i);
   interpreter::Tensor indices = interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {2}, {2, -3});
   EXPECT_EQ(evaluate(model, {f32({2, 3, 2}, data), indices}), (Values{4, 5, 0, 1, 10, 11, 6, 7}));
+}
+
+TEST(Running, indices_of_rows_that_are_computed_may_count_from_the_end) {
+  for (bool isComputed : {true, false}) {
+    ModelBuilder model;
+    model.input("i", kI64, {3});
+    model.floats("table", {4, 2}, {0, 1, 2, 3, 4, 5, 6, 7});
+    model.integers("four", {}, {4});
+    if (isComputed)
+      model.node("Sub", {"i", "four"}, {"at"});
+    model.node("Gather", {"table", isComputed ? "at" : "i"}, {"y"});
+    model.output("y");
+    TemporaryFolder folder;
+    Imported imported = importBytes(folder, model.bytes());
+    auto results = execute(imported, {interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {3}, {3, 0, 2})},
+                           folder.path);
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].toDoubles(), (Values{6, 7, 0, 1, 4, 5}));
+    // What the loader holds to the table is looked up as it is.
+    int embeddings = 0, choices = 0;
+    imported.module->walk([&](mlir::Operation *op) {
+      embeddings += mlir::isa<EmbeddingOp>(op);
+      choices += mlir::isa<SelectOp>(op);
+    });
+    EXPECT_EQ(embeddings, 1);
+    EXPECT_EQ(choices, isComputed ? 1 : 0);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// At the edges: expected is what onnx.reference and numpy compute
+//===----------------------------------------------------------------------===//
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST(Edges, means_of_integers_are_truncated) {
+  ModelBuilder model(13);
+  model.input("x", kI64, {2, 3});
+  ModelBuilder::setInts(model.node("ReduceMean", {"x"}, {"y"}), "axes", {1});
+  model.output("y");
+  EXPECT_EQ(evaluate(model,
+                     {interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {2, 3}, {7, 8, 5, -1, -2, -4})}),
+            (Values{6, -2}));
+}
+
+TEST(Edges, integers_are_raised_to_real_powers_as_reals) {
+  auto raised = [](float exponent) {
+    ModelBuilder model;
+    model.input("x", kI64, {4});
+    model.floats("power", {}, {exponent});
+    model.node("Pow", {"x", "power"}, {"y"});
+    model.output("y");
+    return evaluate(model, {interpreter::Tensor::fromIntegers(interpreter::ElementKind::I64, {4}, {4, 9, 10, 1})});
+  };
+  EXPECT_EQ(raised(0.5f), (Values{2, 3, 3, 1}));
+  EXPECT_EQ(raised(1.5f), (Values{8, 27, 31, 1}));
+  EXPECT_EQ(raised(-1), (Values{0, 0, 0, 1}));
+  EXPECT_EQ(raised(3), (Values{64, 729, 1000, 1}));
+}
+
+TEST(Edges, sums_of_exponentials_of_infinities_are_infinite) {
+  ModelBuilder model;
+  model.input("x", kF32, {4, 2});
+  model.integers("axes", {1}, {1});
+  ModelBuilder::setInt(model.node("ReduceLogSumExp", {"x", "axes"}, {"y"}), "keepdims", 0);
+  model.output("y");
+  const Values rows =
+      evaluate(model, {f32({4, 2}, {-kInfinity, -kInfinity, kInfinity, 1, -kInfinity, 3, 0, std::log(3.0)})});
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0], -kInfinity);
+  EXPECT_EQ(rows[1], kInfinity);
+  EXPECT_EQ(rows[2], 3);
+  EXPECT_NEAR(rows[3], std::log(4.0), 1e-6);
+}
+
+TEST(Edges, extrema_of_rows_with_nan_are_where_the_nan_is) {
+  const Values x{1, kNaN, 3, 2, kNaN, kNaN, 4, 4, 1};
+  auto places = [&](const std::string &type, int64_t last) {
+    return ofInput(type, {3, 3}, x, {}, {{"axis", 1}, {"keepdims", 0}, {"select_last_index", last}});
+  };
+  EXPECT_EQ(places("ArgMax", 0), (Values{1, 1, 0}));
+  EXPECT_EQ(places("ArgMin", 0), (Values{1, 1, 2}));
+  EXPECT_EQ(places("ArgMax", 1), (Values{1, 2, 1}));
+  EXPECT_EQ(places("ArgMin", 1), (Values{1, 2, 2}));
+}
+
+TEST(Edges, neither_infinity_asked_for_is_found) {
+  EXPECT_EQ(
+      ofInput("IsInf", {4}, {kInfinity, -kInfinity, kNaN, 1}, {}, {{"detect_negative", 0}, {"detect_positive", 0}}, 20),
+      (Values{0, 0, 0, 0}));
+}
+
+TEST(Edges, averages_count_the_padding_that_is_found_out) {
+  ModelBuilder model(19);
+  model.input("x", kF32, {1, 1, 4});
+  onnxfile::Node &node = model.node("AveragePool", {"x"}, {"y"});
+  ModelBuilder::setInts(node, "kernel_shape", {3});
+  ModelBuilder::setInts(node, "strides", {2});
+  ModelBuilder::setInt(node, "count_include_pad", 1);
+  ModelBuilder::setText(node, "auto_pad", "SAME_UPPER");
+  model.output("y");
+  expectNear(evaluate(model, {f32({1, 1, 4}, {1, 2, 3, 4})}), {2, 7.0 / 3}, 1e-6);
+}
+
+TEST(Edges, maxima_of_doubles_stay_doubles) {
+  ModelBuilder model;
+  model.input("x", static_cast<DataType>(11), {1, 1, 2});
+  ModelBuilder::setInts(model.node("MaxPool", {"x"}, {"y"}), "kernel_shape", {2});
+  model.output("y");
+  const double largest = 1 + 1e-12;
+  EXPECT_EQ(evaluate(model, {interpreter::Tensor::fromDoubles(interpreter::ElementKind::F64, {1, 1, 2}, {1, largest})}),
+            (Values{largest}));
+}
+
+/// Four elements resized along the last dimension, in a way given by attributes.
+ModelBuilder resized(float scale, const std::vector<std::pair<std::string, std::string>> &attributes) {
+  ModelBuilder model(19);
+  model.input("x", kF32, {1, 1, 1, 4});
+  model.floats("scales", {4}, {1, 1, 1, scale}).set_name("scales_output_0");
+  onnxfile::Node &node = model.node("Resize", {"x", "", "scales_output_0"}, {"y"});
+  for (auto &[name, value] : attributes)
+    ModelBuilder::setText(node, name, value);
+  model.output("y");
+  return model;
+}
+
+TEST(Edges, resizing_by_symmetric_half_pixels_keeps_the_middle) {
+  auto of = [](float scale, const char *mode) {
+    return evaluate(resized(scale, {{"mode", mode}, {"coordinate_transformation_mode", "half_pixel_symmetric"}}),
+                    {f32({1, 1, 1, 4}, {1, 2, 3, 4})});
+  };
+  expectNear(of(0.6f, "linear"), {5.0 / 3, 10.0 / 3}, 1e-5);
+  expectNear(of(0.6f, "nearest"), {2, 3}, 1e-6);
+}
+
+TEST(Edges, unknown_ways_of_resizing_are_refused) {
+  expectError(importModel(resized(2, {{"mode", "lanczos"}})), {"'lanczos'", "expected nearest, linear, cubic"});
+  expectError(importModel(resized(2, {{"coordinate_transformation_mode", "middle"}})),
+              {"'coordinate_transformation_mode' 'middle'", "half_pixel_symmetric"});
+  expectError(importModel(resized(2, {{"nearest_mode", "even"}})), {"'nearest_mode' 'even'", "round_prefer_floor"});
+}
+
+/// One of the two operators over an input and a scale, with attributes.
+Imported quantized(const std::string &type, const std::vector<std::pair<std::string, int64_t>> &attributes) {
+  ModelBuilder model(23);
+  model.input("x", type == "QuantizeLinear" ? kF32 : kI32, {3});
+  model.floats("scale", {}, {2});
+  onnxfile::Node &node = model.node(type, {"x", "scale"}, {"y"});
+  for (auto &[name, value] : attributes)
+    ModelBuilder::setInt(node, name, value);
+  model.output("y");
+  return importModel(model);
+}
+
+TEST(Edges, quantized_tensors_have_the_type_that_is_asked_for) {
+  Imported imported = quantized("QuantizeLinear", {{"output_dtype", 6}});
+  auto results = execute(imported, {f32({3}, {3, 5, -1e3})});
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].getKind(), interpreter::ElementKind::I32);
+  EXPECT_EQ(results[0].getInteger(0), 2);
+  EXPECT_EQ(results[0].getInteger(1), 2);
+  EXPECT_EQ(results[0].getInteger(2), -500);
+  Imported widened = quantized("DequantizeLinear", {{"output_dtype", 11}});
+  results = execute(widened, {interpreter::Tensor::fromIntegers(interpreter::ElementKind::I32, {3}, {3, -5, 0})});
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].getKind(), interpreter::ElementKind::F64);
+  EXPECT_EQ(results[0].toDoubles(), (Values{6, -10, 0}));
+  expectError(quantized("QuantizeLinear", {{"output_dtype", 17}}), {"'output_dtype'", "FLOAT8E4M3FN"});
+  expectError(quantized("DequantizeLinear", {{"block_size", 2}}), {"'block_size' of 2"});
 }
 
 //===----------------------------------------------------------------------===//
