@@ -129,7 +129,7 @@ void cosineSimilarity(NodeTranslation &node) {
                      {{{"keepdims", 0}}});
   };
   Name least = node.constant(type, node.number("eps", 1e-8));
-  auto length = [&](const Name &value) { return node.emit("Max", {node.emit("Sqrt", {sum(value, value)}), least}); };
+  auto length = [&](const Name &value) { return node.emit("Max", {rootOf(node, sum(value, value), type), least}); };
   node.finish(node.emit("Div", {sum(a, b), node.emit("Mul", {length(a), length(b)})}));
 }
 

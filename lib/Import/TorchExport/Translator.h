@@ -217,8 +217,14 @@ Name putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size
               const Name &values);
 /// Gives losses of single elements or samples, their mean or their sum, as the node's `reduction` says.
 void finishLoss(NodeTranslation &node, const Name &losses);
-/// (Σ |d|^order)^(1/order) of differences d, over the last dimension; without a gradient where all of them are 0.
-Name distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type, bool keepsDim = false);
+/// The root of sums of squares. Where nothing was added up torch gives norms and deviations no gradient.
+Name rootOf(NodeTranslation &node, const Name &squares, ScalarType type);
+/// (Σ |x|^order)^(1/order) over dimensions, or over all where none are named, and its limits; gradients are as those of
+/// `rootOf`.
+Name normOf(NodeTranslation &node, const Name &value, double order, ScalarType type, const std::vector<int64_t> &dims,
+            bool keepsDims);
+/// Softmax along a dimension, 0 in rows that are masked as a whole.
+Name safeSoftmaxOf(NodeTranslation &node, const Name &scores, const Name &isMasked, int64_t dim, ScalarType type);
 /// What a tensor is once a view of it, made by this node, has become `now`; empty where hyc does not know.
 Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now);
 
