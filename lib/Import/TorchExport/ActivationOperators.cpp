@@ -50,8 +50,9 @@ void elu(NodeTranslation &node) {
   auto times = [&](const Name &value, double factor) {
     return factor == 1 ? value : node.emit("Mul", {value, node.constant(type, factor)});
   };
-  // Only of what is negative, so that nothing overflows where it is not chosen.
-  Name negative = node.emit("Min", {self, node.constant(type, 0)});
+  // Only of what is negative, so that nothing overflows where it is not chosen. 0 is among it, and has the curve's
+  // slope, as torch has it.
+  Name negative = beyond(node, "Greater", self, 0, node.constant(type, 0), self);
   Name power = node.emit("Sub", {node.emit("Exp", {times(negative, inner)}), node.constant(type, 1)});
   node.finish(beyond(node, "Greater", self, 0, times(self, scale), times(power, scale * alpha)));
 }
