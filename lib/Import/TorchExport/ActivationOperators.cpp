@@ -128,12 +128,17 @@ void safeSoftmax(NodeTranslation &node) {
   Name self = node.operand("self", type);
   Name highest = node.emit("ReduceMax", {self, node.constant({dim})}, {{{"keepdims", 1}}});
   Name isMasked = node.emit("Equal", {highest, node.constant(type, -std::numeric_limits<double>::infinity())});
-  // Those rows are replaced before, too: a NaN would come back through the gradient.
-  Name kept = node.emit("Where", {isMasked, node.constant(type, 0), self});
-  Name result = node.emit("Softmax", {kept}, {{{"axis", dim}}});
-  node.finish(node.emit("Where", {isMasked, node.constant(type, 0), result}));
+  node.finish(safeSoftmaxOf(node, self, isMasked, dim, type));
 }
 } // namespace
+
+Name hyc::torchexport::safeSoftmaxOf(NodeTranslation &node, const Name &scores, const Name &isMasked, int64_t dim,
+                                     ScalarType type) {
+  // Those rows are replaced before, too: a NaN would come back through the gradient.
+  Name kept = node.emit("Where", {isMasked, node.constant(type, 0), scores});
+  Name result = node.emit("Softmax", {kept}, {{{"axis", dim}}});
+  return node.emit("Where", {isMasked, node.constant(type, 0), result});
+}
 
 void hyc::torchexport::addActivation(TranslationTable &table) {
   table["aten.relu6.default"] = relu6;
