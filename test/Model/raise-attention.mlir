@@ -165,3 +165,83 @@ hyc.func @a_mask_by_a_finite_number_stays(%q: tensor<2x3x4x16xf32>, %seen: tenso
   %3 = hyc.einsum "bhst,bthd->bshd" %2, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
   hyc.return %3 : tensor<2x3x4x16xf32>
 }
+
+// -----
+
+// As PyTorch has it since 2.5: rows of which a mask keeps nothing are 0, before softmax so that no NaN comes of them, and
+// after it. Attention gives 0 for them by itself.
+// CHECK-LABEL: @rows_of_nothing_are_0
+// CHECK: %[[MASK:.*]] = hyc.reshape {{.*}} -> tensor<2x1x3x3xi1>
+// CHECK: hyc.attention %arg0, %arg0, %arg0 scale 2.500000e-01 mask %[[MASK]]
+// CHECK-NOT: hyc.softmax
+// CHECK-NOT: hyc.reduce
+hyc.func @rows_of_nothing_are_0(%q: tensor<2x3x4x16xf32>, %seen: tensor<2x1x3x3xi1>) -> tensor<2x3x4x16xf32> {
+  %low = hyc.constant dense<0xFF800000> : tensor<2x4x3x3xf32>
+  %quarter = hyc.constant dense<0.25> : tensor<2x4x3x3xf32>
+  %zero = hyc.constant dense<0.0> : tensor<2x4x3x3xf32>
+  %none = hyc.constant dense<0.0> : tensor<2x1x3x1xf32>
+  %flat = hyc.reshape %seen : (tensor<2x1x3x3xi1>) -> tensor<2x3x3xi1>
+  %kept = hyc.broadcast %flat [0, 2, 3] : (tensor<2x3x3xi1>) -> tensor<2x4x3x3xi1>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.mul %0, %quarter : tensor<2x4x3x3xf32>
+  %2 = hyc.select %kept, %1, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.convert %seen : (tensor<2x1x3x3xi1>) -> tensor<2x1x3x3xf32>
+  %4 = hyc.reduce max %3 [3] : (tensor<2x1x3x3xf32>) -> tensor<2x1x3xf32>
+  %5 = hyc.reshape %4 : (tensor<2x1x3xf32>) -> tensor<2x1x3x1xf32>
+  %6 = hyc.compare eq %5, %none : (tensor<2x1x3x1xf32>, tensor<2x1x3x1xf32>) -> tensor<2x1x3x1xi1>
+  %7 = hyc.reshape %6 : (tensor<2x1x3x1xi1>) -> tensor<2x3xi1>
+  %8 = hyc.broadcast %7 [0, 2] : (tensor<2x3xi1>) -> tensor<2x4x3x3xi1>
+  %9 = hyc.select %8, %zero, %2 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %10 = hyc.softmax %9 : tensor<2x4x3x3xf32>
+  %11 = hyc.select %8, %zero, %10 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %12 = hyc.einsum "bhst,bthd->bshd" %11, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %12 : tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// Without the second 0 such a row is the mean of all values, and rows that another mask tells are others.
+// CHECK-LABEL: @rows_of_nothing_stay_a_mean
+// CHECK-NOT: hyc.attention
+// CHECK-COUNT-2: hyc.softmax
+hyc.func @rows_of_nothing_stay_a_mean(%q: tensor<2x3x4x16xf32>, %seen: tensor<2x4x3x3xi1>, %other: tensor<2x4x3x3xi1>) -> (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) {
+  %low = hyc.constant dense<0xFF800000> : tensor<2x4x3x3xf32>
+  %zero = hyc.constant dense<0.0> : tensor<2x4x3x3xf32>
+  %none = hyc.constant dense<0.0> : tensor<2x4x3xf32>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.select %seen, %0, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %2 = hyc.convert %seen : (tensor<2x4x3x3xi1>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.reduce max %2 [3] : (tensor<2x4x3x3xf32>) -> tensor<2x4x3xf32>
+  %4 = hyc.compare eq %3, %none : (tensor<2x4x3xf32>, tensor<2x4x3xf32>) -> tensor<2x4x3xi1>
+  %5 = hyc.broadcast %4 [0, 1, 2] : (tensor<2x4x3xi1>) -> tensor<2x4x3x3xi1>
+  %6 = hyc.select %5, %zero, %1 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %7 = hyc.softmax %6 : tensor<2x4x3x3xf32>
+  %8 = hyc.einsum "bhst,bthd->bshd" %7, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  %9 = hyc.select %other, %0, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %10 = hyc.select %5, %zero, %9 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %11 = hyc.softmax %10 : tensor<2x4x3x3xf32>
+  %12 = hyc.select %5, %zero, %11 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %13 = hyc.einsum "bhst,bthd->bshd" %12, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %8, %13 : tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>
+}
+
+// -----
+
+// Of a triangle each row keeps something: the guards are gone, whether attention takes the scores or not.
+// CHECK-LABEL: @no_rows_of_nothing
+// CHECK: hyc.attention causal %arg0, %arg0, %arg0
+// CHECK-NOT: hyc.select
+hyc.func @no_rows_of_nothing(%q: tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32> {
+  %triangle = hyc.constant dense<[[true, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %kept = hyc.broadcast %triangle [2, 3] : (tensor<3x3xi1>) -> tensor<2x4x3x3xi1>
+  %low = hyc.constant dense<0xFF800000> : tensor<2x4x3x3xf32>
+  %zero = hyc.constant dense<0.0> : tensor<2x4x3x3xf32>
+  %rows = hyc.constant dense<false> : tensor<2x4x3x3xi1>
+  %0 = hyc.einsum "bshd,bthd->bhst" %q, %q : (tensor<2x3x4x16xf32>, tensor<2x3x4x16xf32>) -> tensor<2x4x3x3xf32>
+  %1 = hyc.select %kept, %0, %low : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %2 = hyc.select %rows, %zero, %1 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %3 = hyc.softmax %2 : tensor<2x4x3x3xf32>
+  %4 = hyc.select %rows, %zero, %3 : (tensor<2x4x3x3xi1>, tensor<2x4x3x3xf32>, tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
+  %5 = hyc.einsum "bhst,bthd->bshd" %4, %q : (tensor<2x4x3x3xf32>, tensor<2x3x4x16xf32>) -> tensor<2x3x4x16xf32>
+  hyc.return %5 : tensor<2x3x4x16xf32>
+}

@@ -9,14 +9,15 @@ using namespace mlir;
 using llvm::ArrayRef;
 
 namespace {
-Binding isBelowZero(Expansion &e, const Binding &x) { return e("Less", {x, e.number(x, 0)}); }
+/// What decides between the two sides of a unit. At 0 both give 0, and PyTorch's slope is that of the lower one.
+Binding isAboveZero(Expansion &e, const Binding &x) { return e("Greater", {x, e.number(x, 0)}); }
 
-/// alpha (e^x - 1) where x < 0, else x; both by gamma.
+/// alpha (e^x - 1) where x is not above 0, else x; both by gamma.
 Binding exponentialUnit(Expansion &e, const Binding &x, double alpha, double gamma) {
-  // Of what is not negative e^0, so that no infinity reaches a gradient.
-  Binding negative = e("Min", {x, e.number(x, 0)});
-  Binding curve = e.mul(e.number(x, alpha), e.sub(e("Exp", {negative}), e.number(x, 1)));
-  Binding result = e.where(isBelowZero(e, x), curve, x);
+  // Of what is above 0 e^0, so that no infinity reaches a gradient.
+  Binding isAbove = isAboveZero(e, x), lower = e.where(isAbove, e.number(x, 0), x);
+  Binding curve = e.mul(e.number(x, alpha), e.sub(e("Exp", {lower}), e.number(x, 1)));
+  Binding result = e.where(isAbove, x, curve);
   return gamma == 1 ? result : e.mul(e.number(x, gamma), result);
 }
 
@@ -43,13 +44,13 @@ LogicalResult importCelu(NodeImport &node) {
 LogicalResult importLeakyRelu(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
-  return e.finish(e.where(isBelowZero(e, x), e.mul(x, e.number(x, node.getFloat("alpha", 0.01))), x));
+  return e.finish(e.where(isAboveZero(e, x), x, e.mul(x, e.number(x, node.getFloat("alpha", 0.01)))));
 }
 
 LogicalResult importPRelu(NodeImport &node) {
   Expansion e(node);
   Binding x = node.input(0);
-  return e.finish(e.where(isBelowZero(e, x), e.mul(x, node.input(1)), x));
+  return e.finish(e.where(isAboveZero(e, x), x, e.mul(x, node.input(1))));
 }
 
 LogicalResult importThresholdedRelu(NodeImport &node) {
@@ -58,9 +59,11 @@ LogicalResult importThresholdedRelu(NodeImport &node) {
   return e.finish(e.where(e("Greater", {x, e.number(x, node.getFloat("alpha", 1))}), x, e.number(x, 0)));
 }
 
+/// Where the line meets 0 and 1 PyTorch has no gradient; Max and Min would have half of it.
 Binding hardSigmoid(Expansion &e, const Binding &x, double alpha, double beta) {
   Binding line = e.add(e.mul(x, e.number(x, alpha)), e.number(x, beta));
-  return e("Max", {e("Min", {line, e.number(x, 1)}), e.number(x, 0)});
+  Binding zero = e.number(x, 0), one = e.number(x, 1);
+  return e.where(e("LessOrEqual", {line, zero}), zero, e.where(e("GreaterOrEqual", {line, one}), one, line));
 }
 
 LogicalResult importHardSigmoid(NodeImport &node) {

@@ -198,7 +198,9 @@ LogicalResult importLpNormalization(NodeImport &node) {
   if (!axis)
     return failure();
   Binding norm = e.reduce(node.getInt("p", 2) == 1 ? "ReduceL1" : "ReduceL2", x, {*axis}, true);
-  return e.finish(e.div(x, norm));
+  // Of nothing but zeros the format says 0.
+  Binding isNone = e("Equal", {norm, e.number(norm, 0)});
+  return e.finish(e.div(x, e.where(isNone, e.number(norm, 1), norm)));
 }
 
 /// x - max - log Σ exp(x - max); the dimensions from `axis` on together before operator set 13.

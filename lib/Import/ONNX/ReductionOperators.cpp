@@ -141,6 +141,12 @@ template <Reduction Kind> LogicalResult importReduce(NodeImport &node) {
   return node.finish(importer.reshape(binding, shape));
 }
 
+/// Where it is 0 a length has no gradient in PyTorch, and a root an infinite slope: it is taken of 1 there.
+Binding rootOf(Expansion &e, const Binding &squares) {
+  Binding zero = e.number(squares, 0), isNone = e("Equal", {squares, zero});
+  return e.where(isNone, zero, e("Sqrt", {e.where(isNone, e.number(squares, 1), squares)}));
+}
+
 /// Reductions of what has been mapped, and maps of what has been reduced.
 LogicalResult importComposedReduction(NodeImport &node) {
   Expansion e(node);
@@ -155,7 +161,7 @@ LogicalResult importComposedReduction(NodeImport &node) {
   if (name == "ReduceSumSquare")
     return e.finish(e.reduce("ReduceSum", e.mul(x, x), *dims, keeps));
   if (name == "ReduceL2")
-    return e.finish(e("Sqrt", {e.reduce("ReduceSum", e.mul(x, x), *dims, keeps)}));
+    return e.finish(rootOf(e, e.reduce("ReduceSum", e.mul(x, x), *dims, keeps)));
   if (name == "ReduceLogSum")
     return e.finish(e("Log", {e.reduce("ReduceSum", x, *dims, keeps)}));
   // ReduceLogSumExp, with the largest taken out; of a row of infinities there is nothing to be less than.

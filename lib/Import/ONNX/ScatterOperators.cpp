@@ -5,6 +5,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <algorithm>
+
 using namespace hyc;
 using namespace hyc::onnx;
 using namespace mlir;
@@ -97,18 +99,148 @@ std::optional<ScatterForm> getScatterForm(NodeImport &node) {
   return std::nullopt;
 }
 
-/// What was there, joined with what is put there. Two that replace one place are against the format.
+/// Numbers B… I… of places of the data B… L… V R…, as hyc.scatter has them.
+struct Places {
+  Binding numbers;
+  int64_t dim, batch; ///< V's; how many B are
+  bool isOrder;       ///< those of a batch differ, being an order's; constants tell by themselves
+
+  int64_t count() const { return *countElements(numbers.type.getShape().drop_front(batch)); }
+};
+
+/// Whether integers of a running model differ along a dimension since they are an order's, or some of these.
+bool isPartOfOrder(Value value, int64_t dim) {
+  while (Operation *op = value ? value.getDefiningOp() : nullptr) {
+    if (auto order = dyn_cast<ArgSortOp>(op))
+      return dim == cast<RankedTensorType>(order.getResult().getType()).getRank() - 1;
+    if (auto transpose = dyn_cast<TransposeOp>(op)) {
+      dim = transpose.getPermutation()[dim];
+    } else if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+      ArrayRef<int64_t> to = reshape.getType().getShape(),
+                        from = cast<RankedTensorType>(reshape.getOperand().getType()).getShape();
+      const int64_t size = to[dim], before = *countElements(to.take_front(dim));
+      dim = 0;
+      while (dim < static_cast<int64_t>(from.size()) &&
+             (from[dim] != size || *countElements(from.take_front(dim)) != before))
+        ++dim;
+      if (dim == static_cast<int64_t>(from.size()))
+        return false;
+    } else if (!isa<SliceOp, ConvertOp>(op) && !(isa<ConcatOp>(op) && op->getNumOperands() == 1)) {
+      return false;
+    }
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+/// The same of all elements.
+bool isOrder(const Binding &indices) {
+  ArrayRef<int64_t> shape = indices.type.getShape();
+  const auto *longest = llvm::max_element(shape);
+  return !shape.empty() && *longest == indices.type.getNumElements() &&
+         isPartOfOrder(indices.value, longest - shape.begin());
+}
+
+/// Whether no two replace one place, as far as is known.
+bool areApart(const Places &places) {
+  if (places.isOrder || places.count() <= 1)
+    return true;
+  if (!places.numbers.constant)
+    return false;
+  llvm::SmallVector<int64_t> numbers = places.numbers.constant->toIntegers();
+  const int64_t count = places.count();
+  for (int64_t begin = 0; begin < static_cast<int64_t>(numbers.size()); begin += count) {
+    auto batch = llvm::MutableArrayRef(numbers).slice(begin, count);
+    llvm::sort(batch);
+    if (std::adjacent_find(batch.begin(), batch.end()) != batch.end())
+      return false;
+  }
+  return true;
+}
+
+/// What all elements are, where that is one number.
+std::optional<Binding> uniformValue(Expansion &e, const Binding &x) {
+  if (x.constant && x.constant->isSplat())
+    return e.getImporter().ofConstant(HostTensor::splat(x.type.getElementType(), {}, x.constant->atFlat(0)));
+  Value value = x.value;
+  while (value && cast<RankedTensorType>(value.getType()).getNumElements() != 1) {
+    Operation *op = value.getDefiningOp();
+    value = isa_and_nonnull<BroadcastOp, TransposeOp, ReshapeOp>(op) ? op->getOperand(0) : Value();
+  }
+  return value ? std::optional(e.reshape(e.getImporter().ofValue(value), {})) : std::nullopt;
+}
+
+/// Updates in place of what was there. Of several for one place the last counts, as in PyTorch, and has the gradient.
+class Replacement {
+public:
+  Replacement(Expansion &e, NodeImport &node, const Binding &data, const Places &places, const Binding &updates)
+      : e(e), node(node), data(data), places(places), updates(updates) {
+    for (int64_t dim = 0; dim < data.type.getRank(); ++dim) {
+      const int64_t size = data.type.getDimSize(dim);
+      const bool isOwn = dim < places.batch || dim == places.dim;
+      if (isOwn)
+        each.push_back(size);
+      along.push_back(isOwn ? size : 1);
+    }
+  }
+
+  Binding run() {
+    if (places.count() == 0 || data.type.getNumElements() == 0)
+      return data;
+    Type element = updates.type.getElementType();
+    const bool addsUp =
+        element.isF32() || element.isF64() || element.isSignlessInteger(32) || element.isSignlessInteger(64);
+    if (std::optional<Binding> value = uniformValue(e, updates))
+      return e.where(isPut(addsUp), *value, data);
+    if (!addsUp || !areApart(places))
+      return lastOfEach();
+    Binding put =
+        scatter(e, node, ReductionKind::sum, data.type.getShape(), places.numbers, updates, places.dim, places.batch);
+    return e.where(isPut(addsUp), put, data);
+  }
+
+private:
+  /// Whether somebody puts something at a place: counted once for what lies aside.
+  Binding isPut(bool addsUp) {
+    Binding one =
+        addsUp ? e.number(updates, 1) : e.cast(e.number(updates, 1), node.importer().getBuilder().getF32Type());
+    Binding count = ofEach(ReductionKind::sum, e.broadcast(one, places.numbers.type.getShape()), places.numbers);
+    return e.reshape(e("Greater", {count, e.number(count, 0)}), along);
+  }
+
+  /// The updates are counted; each place takes that of the highest number among its own.
+  Binding lastOfEach() {
+    llvm::SmallVector<int64_t> listed(places.numbers.type.getShape().take_front(places.batch)), row(places.batch, 1),
+        rows(updates.type.getShape().take_front(places.dim));
+    for (auto *shape : {&listed, &row, &rows})
+      shape->push_back(places.count());
+    llvm::append_range(rows, updates.type.getShape().take_back(data.type.getRank() - 1 - places.dim));
+    Binding numbers = e.broadcast(e.reshape(e.iota(places.count(), 0, 1), row), listed);
+    Binding last = ofEach(ReductionKind::max, numbers, e.reshape(places.numbers, listed));
+    Binding taken = e.gather(e.reshape(updates, rows), e("Max", {last, e.integer(0)}), places.dim, places.batch);
+    return e.where(e.reshape(e("GreaterOrEqual", {last, e.integer(0)}), along), taken, data);
+  }
+
+  Binding ofEach(ReductionKind kind, const Binding &values, const Binding &numbers) {
+    return scatter(e, node, kind, each, numbers, values, places.batch, places.batch);
+  }
+
+  Expansion &e;
+  NodeImport &node;
+  const Binding &data;
+  const Places &places;
+  const Binding &updates;
+  llvm::SmallVector<int64_t> each, along; ///< B… V; the data's shape with 1 for all others
+};
+
+/// What was there, joined with what is put there.
 Binding joinScattered(Expansion &e, NodeImport &node, const ScatterForm &form, const Binding &data,
-                      const Binding &indices, const Binding &updates, int64_t dim, int64_t batch) {
+                      const Places &places, const Binding &updates) {
   if (!e.ok())
     return {};
-  ArrayRef<int64_t> shape = data.type.getShape();
-  Binding put = scatter(e, node, form.kind, shape, indices, updates, dim, batch);
-  if (form.replaces) {
-    Binding ones = e.broadcast(e.number(updates, 1), updates.type.getShape());
-    Binding count = scatter(e, node, ReductionKind::sum, shape, indices, ones, dim, batch);
-    return e.where(e("Greater", {count, e.number(count, 0)}), put, data);
-  }
+  if (form.replaces)
+    return Replacement(e, node, data, places, updates).run();
+  Binding put = scatter(e, node, form.kind, data.type.getShape(), places.numbers, updates, places.dim, places.batch);
   llvm::StringRef op = form.kind == ReductionKind::sum    ? "Add"
                        : form.kind == ReductionKind::prod ? "Mul"
                        : form.kind == ReductionKind::max  ? "Max"
@@ -130,7 +262,8 @@ LogicalResult importScatterElements(NodeImport &node) {
   int64_t last = data.type.getRank() - 1, size = data.type.getDimSize(*axis);
   Binding part = firstElements(e, node, data, indices.type.getShape(), *axis);
   Binding at = e.transpose(positionsWithin(e, indices, size), swap);
-  Binding joined = joinScattered(e, node, *form, e.transpose(part, swap), at, e.transpose(updates, swap), last, last);
+  Places places{at, last, last, isPartOfOrder(indices.value, *axis)};
+  Binding joined = joinScattered(e, node, *form, e.transpose(part, swap), places, e.transpose(updates, swap));
   Binding result = e.transpose(joined, swap);
   if (!e.ok() || result.type == data.type)
     return e.finish(result);
@@ -224,7 +357,8 @@ LogicalResult importScatterND(NodeImport &node) {
   if (updates.type != RankedTensorType::get(expected, data.type.getElementType()))
     return node.error() << "puts " << updates.type << " into " << data.type << " by " << indices.type;
   Binding at = linearIndices(e, node, indices, data.type.getShape().take_front(tuples->depth));
-  Binding joined = joinScattered(e, node, *form, e.reshape(data, tuples->merged), at, updates, 0, 0);
+  Places places{at, 0, 0, tuples->depth == 1 && isOrder(indices)};
+  Binding joined = joinScattered(e, node, *form, e.reshape(data, tuples->merged), places, updates);
   return e.finish(e.reshape(joined, data.type.getShape()));
 }
 

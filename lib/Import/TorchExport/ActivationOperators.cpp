@@ -50,8 +50,9 @@ void elu(NodeTranslation &node) {
   auto times = [&](const Name &value, double factor) {
     return factor == 1 ? value : node.emit("Mul", {value, node.constant(type, factor)});
   };
-  // Only of what is negative, so that nothing overflows where it is not chosen.
-  Name negative = node.emit("Min", {self, node.constant(type, 0)});
+  // Only of what is negative, so that nothing overflows where it is not chosen. 0 is among it, and has the curve's
+  // slope, as torch has it.
+  Name negative = beyond(node, "Greater", self, 0, node.constant(type, 0), self);
   Name power = node.emit("Sub", {node.emit("Exp", {times(negative, inner)}), node.constant(type, 1)});
   node.finish(beyond(node, "Greater", self, 0, times(self, scale), times(power, scale * alpha)));
 }
@@ -127,12 +128,17 @@ void safeSoftmax(NodeTranslation &node) {
   Name self = node.operand("self", type);
   Name highest = node.emit("ReduceMax", {self, node.constant({dim})}, {{{"keepdims", 1}}});
   Name isMasked = node.emit("Equal", {highest, node.constant(type, -std::numeric_limits<double>::infinity())});
-  // Those rows are replaced before, too: a NaN would come back through the gradient.
-  Name kept = node.emit("Where", {isMasked, node.constant(type, 0), self});
-  Name result = node.emit("Softmax", {kept}, {{{"axis", dim}}});
-  node.finish(node.emit("Where", {isMasked, node.constant(type, 0), result}));
+  node.finish(safeSoftmaxOf(node, self, isMasked, dim, type));
 }
 } // namespace
+
+Name hyc::torchexport::safeSoftmaxOf(NodeTranslation &node, const Name &scores, const Name &isMasked, int64_t dim,
+                                     ScalarType type) {
+  // Those rows are replaced before, too: a NaN would come back through the gradient.
+  Name kept = node.emit("Where", {isMasked, node.constant(type, 0), scores});
+  Name result = node.emit("Softmax", {kept}, {{{"axis", dim}}});
+  return node.emit("Where", {isMasked, node.constant(type, 0), result});
+}
 
 void hyc::torchexport::addActivation(TranslationTable &table) {
   table["aten.relu6.default"] = relu6;

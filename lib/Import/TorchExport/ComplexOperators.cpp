@@ -79,7 +79,7 @@ void negate(NodeTranslation &node) { node.finish(node.emit("Neg", {node.tensor("
 void absolute(NodeTranslation &node) {
   Name pairs = node.tensor("self");
   Name squares = node.emit("ReduceSum", {node.emit("Mul", {pairs, pairs}), node.constant({-1})}, {{{"keepdims", 0}}});
-  node.finish(node.emit("Sqrt", {squares}));
+  node.finish(rootOf(node, squares, ScalarType::F32));
 }
 
 template <const char *Type> void combine(NodeTranslation &node) {

@@ -129,7 +129,7 @@ void cosineSimilarity(NodeTranslation &node) {
                      {{{"keepdims", 0}}});
   };
   Name least = node.constant(type, node.number("eps", 1e-8));
-  auto length = [&](const Name &value) { return node.emit("Max", {node.emit("Sqrt", {sum(value, value)}), least}); };
+  auto length = [&](const Name &value) { return node.emit("Max", {rootOf(node, sum(value, value), type), least}); };
   node.finish(node.emit("Div", {sum(a, b), node.emit("Mul", {length(a), length(b)})}));
 }
 
@@ -176,7 +176,15 @@ Name repeatHeads(NodeTranslation &node, const char *argument, int64_t heads) {
   return node.emit("Reshape", {node.emit("Expand", {apart, copies}), merged}, {{{"allowzero", 1}}});
 }
 
-/// softmax(scale · query · keyᵀ, masked) · value, over the last two dimensions.
+/// Whether a mask keeps nothing of a query: which is told by the mask, since there are more scores, of all heads.
+Name keepsNothing(NodeTranslation &node, ScalarType type) {
+  const bool isBoolean = node.metaOf("attn_mask").type == ScalarType::Bool;
+  Name mask = isBoolean ? node.cast(node.tensor("attn_mask"), ScalarType::F32) : node.operand("attn_mask", type);
+  Name highest = node.emit("ReduceMax", {mask, node.constant({-1})}, {{{"keepdims", 1}}});
+  return node.emit("Equal", {highest, isBoolean ? node.constant(ScalarType::F32, 0) : node.constant(type, -INFINITY)});
+}
+
+/// softmax(scale · query · keyᵀ, masked) · value, over the last two dimensions. A given mask may leave rows of nothing.
 void attention(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   int64_t rank = node.tensorRank("query");
@@ -199,7 +207,8 @@ void attention(NodeTranslation &node) {
     Name mask = isBoolean ? node.tensor("attn_mask") : causalMask(node, query, key);
     scores = node.emit("Where", {mask, scores, node.constant(type, -INFINITY)});
   }
-  Name weights = node.emit("Softmax", {scores}, {{{"axis", -1}}});
+  Name weights = node.has("attn_mask") ? safeSoftmaxOf(node, scores, keepsNothing(node, type), rank - 1, type)
+                                       : node.emit("Softmax", {scores}, {{{"axis", -1}}});
   if (double rate = node.number("dropout_p", 0); rate != 0)
     weights = node.emit("Dropout", {weights, node.constant(ScalarType::F32, rate), node.constant(ScalarType::Bool, 1)});
   node.finish(node.emit("MatMul", {weights, value}));

@@ -1,37 +1,22 @@
 // Distances between rows, and rows of a table added up by bags.
 #include "Translator.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace hyc::torchexport;
 
-/// Where two rows are equal torch gives no gradient, and a root's is infinite: it is taken of 1 there.
-Name hyc::torchexport::distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type,
-                                  bool keepsDim) {
-  auto number = [&](double value) { return node.constant(type, value); };
-  auto over = [&](const char *reduction, const Name &value) {
-    return node.emit(reduction, {value, node.constant({-1})}, {{{"keepdims", keepsDim}}});
-  };
-  Name size = node.emit("Abs", {difference});
-  if (order == 0)
-    return over("ReduceSum", node.cast(node.cast(difference, ScalarType::Bool), type));
-  if (order == 1 || std::isinf(order))
-    return over(order == 1 ? "ReduceSum" : "ReduceMax", size);
-  Name power = order == 2 ? node.emit("Mul", {difference, difference}) : node.emit("Pow", {size, number(order)});
-  Name sum = over("ReduceSum", power), isSame = node.emit("Equal", {sum, number(0)});
-  Name safe = node.emit("Where", {isSame, number(1), sum});
-  Name root = order == 2 ? node.emit("Sqrt", {safe}) : node.emit("Pow", {safe, number(1 / order)});
-  return node.emit("Where", {isSame, number(0), root});
+namespace {
+/// How far rows lie apart by the node's p: the norm of their differences.
+Name distanceOf(NodeTranslation &node, const Name &differences) {
+  return normOf(node, differences, node.number("p", 2), node.resultMeta().type, {-1}, /*keepsDims=*/false);
 }
 
-namespace {
 /// Of each row of one matrix from each of another.
 void betweenRows(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   Name left = node.emit("Unsqueeze", {node.operand("x1", type), node.constant({-2})});
   Name right = node.emit("Unsqueeze", {node.operand("x2", type), node.constant({-3})});
-  node.finish(distanceOf(node, node.emit("Sub", {left, right}), node.number("p", 2), type));
+  node.finish(distanceOf(node, node.emit("Sub", {left, right})));
 }
 
 /// Of each row of a matrix from each after it.
@@ -51,16 +36,14 @@ void amongRows(NodeTranslation &node) {
   auto pick = [&](const std::vector<int64_t> &numbers) {
     return node.emit("Gather", {node.tensor("self"), node.constant(numbers)}, {{{"axis", 0}}});
   };
-  node.finish(
-      distanceOf(node, node.emit("Sub", {pick(first), pick(second)}), node.number("p", 2), node.resultMeta().type));
+  node.finish(distanceOf(node, node.emit("Sub", {pick(first), pick(second)})));
 }
 
 /// Of one tensor from another, all elements together.
 void betweenAll(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   Name apart = node.emit("Sub", {node.operand("self", type), node.operand("other", type)});
-  Name flat = node.emit("Reshape", {apart, node.constant({-1})});
-  node.finish(distanceOf(node, flat, node.number("p", 2), type));
+  node.finish(distanceOf(node, node.emit("Reshape", {apart, node.constant({-1})})));
 }
 
 /// How many indices each bag has where offsets are a range in equal steps that the archive knows, as torch makes them

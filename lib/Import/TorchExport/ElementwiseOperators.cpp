@@ -80,11 +80,36 @@ Name truncated(NodeTranslation &node, const Name &value) {
   return node.emit(Mul, {node.emit(Sign, {value}), node.emit(Floor, {node.emit(Abs, {value})})});
 }
 
+/// What a division of floats leaves, with the dividend's sign: exact, as a product of the quotient would not be. And
+/// where rounding down goes one beyond truncating: something is left, of another sign than the divisor.
+struct Rest {
+  Name value, isBelow;
+};
+
+Rest restOf(NodeTranslation &node, const Name &self, const Name &other, ScalarType type) {
+  Name rest = node.emit("Mod", {self, other}, {{{"fmod", 1}}}), zero = node.constant(type, 0);
+  Name differs = node.emit(Xor, {node.emit(Less, {rest, zero}), node.emit(Less, {other, zero})});
+  return {rest, node.emit(And, {differs, node.emit("Not", {node.emit(Equal, {rest, zero})})})};
+}
+
 /// What a division leaves, with the divisor's sign as in Python, or with the dividend's as in C.
 Name remainderOf(NodeTranslation &node, const Name &self, const Name &other, ScalarType type, bool isPythons) {
   if (!isFloat(type) || !isPythons)
     return node.emit("Mod", {self, other}, {{{"fmod", isPythons ? 0 : 1}}});
-  return node.emit(Sub, {self, node.emit(Mul, {node.emit(Floor, {node.emit(Div, {self, other})}), other})});
+  Rest rest = restOf(node, self, other, type);
+  return node.emit("Where", {rest.isBelow, node.emit(Add, {rest.value, other}), rest.value});
+}
+
+/// Down to whole numbers: what is left is taken off before dividing, as torch does it, since a quotient that is rounded
+/// may come out as the next one.
+Name floorOfQuotient(NodeTranslation &node, const Name &self, const Name &other, ScalarType type) {
+  Rest rest = restOf(node, self, other, type);
+  Name quotient = node.emit(Div, {node.emit(Sub, {self, rest.value}), other});
+  Name one = node.constant(type, 1);
+  Name whole = node.emit(Round, {node.emit("Where", {rest.isBelow, node.emit(Sub, {quotient, one}), quotient})});
+  // By 0: an infinity, or no number.
+  Name isNone = node.emit(Equal, {other, node.constant(type, 0)});
+  return node.emit("Where", {isNone, node.emit(Floor, {node.emit(Div, {self, other})}), whole});
 }
 
 template <bool IsPythons> void remainder(NodeTranslation &node) {
@@ -97,8 +122,7 @@ void divideWhole(NodeTranslation &node, bool truncates) {
   ScalarType type = node.commonType({"self", "other"});
   Name self = node.operand("self", type), other = node.operand("other", type);
   if (isFloat(type)) {
-    Name quotient = node.emit(Div, {self, other});
-    node.finish(truncates ? truncated(node, quotient) : node.emit(Floor, {quotient}));
+    node.finish(truncates ? truncated(node, node.emit(Div, {self, other})) : floorOfQuotient(node, self, other, type));
     return;
   }
   // Without what is left over a division of integers has nothing to round.

@@ -56,16 +56,24 @@ void roundedLoss(NodeTranslation &node, double width, double slope) {
 void smoothLoss(NodeTranslation &node) { roundedLoss(node, node.number("beta", 1), 1); }
 void huberLoss(NodeTranslation &node) { roundedLoss(node, node.number("delta", 1), node.number("delta", 1)); }
 
-/// -(target · log(self) + (1 - target) · log(1 - self)), no logarithm below -100.
+/// -(target · log(self) + (1 - target) · log(1 - self)), no logarithm below -100. Predictions of 0 and 1 are no rarity,
+/// and the logarithms' slopes are infinite there; torch's gradient, (self - target) / (self · (1 - self)) by no less
+/// than 1e-12, is not. So the logarithms hand back none, and self less itself, times that, does.
 void binaryLoss(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
-  Name self = node.operand("self", type), target = node.operand("target", type), one = node.constant(type, 1);
+  auto number = [&](double value) { return node.constant(type, value); };
+  auto known = [&](const Name &value) { return node.emit(hyc::onnx::kStopGradient, {value}); };
   auto logarithm = [&](const Name &value) {
-    return node.emit("Max", {node.emit("Log", {value}), node.constant(type, -100)});
+    return known(node.emit("Max", {node.emit("Log", {value}), number(-100)}));
   };
+  Name self = node.operand("self", type), target = node.operand("target", type);
+  Name rest = node.emit("Sub", {number(1), self});
   Name yes = node.emit("Mul", {target, logarithm(self)});
-  Name no = node.emit("Mul", {node.emit("Sub", {one, target}), logarithm(node.emit("Sub", {one, self}))});
-  finishWeighted(node, node.emit("Neg", {node.emit("Add", {yes, no})}));
+  Name no = node.emit("Mul", {node.emit("Sub", {number(1), target}), logarithm(rest)});
+  Name by = node.emit("Max", {node.emit("Mul", {rest, self}), number(1e-12)});
+  Name slope = known(node.emit("Div", {node.emit("Sub", {self, target}), by}));
+  Name nothing = node.emit("Sub", {self, known(self)});
+  finishWeighted(node, node.emit("Sub", {node.emit("Mul", {slope, nothing}), node.emit("Add", {yes, no})}));
 }
 
 /// The same of sigmoid(self): (1 - target) · self + (1 + (pos_weight - 1) · target) · log(1 + exp(-self)).

@@ -38,7 +38,7 @@ public:
 /// (Σ |a - b + eps|^p)^(1/p) over the last dimension.
 Name rowDistance(Writer &w, const Name &a, const Name &b) {
   Name apart = w.add(w.sub(a, b), w.number(w.node.number("eps", 1e-6)));
-  return distanceOf(w.node, apart, w.node.number("p", 2), w.type, w.node.boolean("keepdim", false));
+  return normOf(w.node, apart, w.node.number("p", 2), w.type, {-1}, w.node.boolean("keepdim", false));
 }
 
 void pairwiseDistance(NodeTranslation &node) {

@@ -147,30 +147,6 @@ void tripleProduct(NodeTranslation &node) {
 // Norms
 //===----------------------------------------------------------------------===//
 
-/// sqrt(Σ x²) over dimensions; over all where none are named.
-Name lengthOver(NodeTranslation &node, const Name &self, const std::vector<int64_t> &dims, bool keepsDims) {
-  Name square = node.emit("Mul", {self, self});
-  if (dims.empty())
-    return node.emit("Sqrt", {node.emit("ReduceSum", {square}, {{{"keepdims", keepsDims}}})});
-  return node.emit("Sqrt", {over(node, "ReduceSum", square, dims, keepsDims)});
-}
-
-/// (Σ |x|^p)^(1/p) over one dimension, and its limits.
-Name vectorNorm(NodeTranslation &node, const Name &self, double order, int64_t dim, bool keepsDims) {
-  ScalarType type = node.resultMeta().type;
-  if (order == 2)
-    return lengthOver(node, self, {dim}, keepsDims);
-  Name size = node.emit("Abs", {self});
-  if (std::isinf(order))
-    return over(node, order > 0 ? "ReduceMax" : "ReduceMin", size, {dim}, keepsDims);
-  if (order == 0)
-    return over(node, "ReduceSum", node.cast(node.cast(self, ScalarType::Bool), type), {dim}, keepsDims);
-  if (order == 1)
-    return over(node, "ReduceSum", size, {dim}, keepsDims);
-  Name sum = over(node, "ReduceSum", node.emit("Pow", {size, node.constant(type, order)}), {dim}, keepsDims);
-  return node.emit("Pow", {sum, node.constant(type, 1 / order)});
-}
-
 /// The largest, or least, sum of sizes over a matrix's rows or columns; all other norms ask for singular values.
 void matrixNorm(NodeTranslation &node, const Name &self, double order, int64_t rows, int64_t columns, bool keepsDims) {
   const bool overRows = std::fabs(order) == 1;
@@ -198,7 +174,8 @@ void normBy(NodeTranslation &node, bool isNamed, bool ofMatrices) {
     if (!node.failed() && (dim < 0 || dim >= rank))
       node.error() << "takes a norm over dimension " << dim << " of " << rank;
   }
-  Name self = node.operand("self", node.resultMeta().type);
+  ScalarType type = node.resultMeta().type;
+  Name self = node.operand("self", type);
   const std::string name = isNamed ? node.text("ord", "fro") : "";
   if (!node.failed() && isNamed && name != "fro")
     node.error() << "takes the norm '" << name
@@ -206,11 +183,11 @@ void normBy(NodeTranslation &node, bool isNamed, bool ofMatrices) {
   if (node.failed())
     return;
   if (isNamed || !node.has("ord"))
-    return node.finish(lengthOver(node, self, dims, keepsDims));
+    return node.finish(normOf(node, self, 2, type, dims, keepsDims));
   for (int64_t dim = 0; !node.has("dim") && !ofMatrices && dim < rank; ++dim)
     dims.push_back(dim);
   if (dims.size() == 1)
-    return node.finish(vectorNorm(node, self, node.number("ord"), dims[0], keepsDims));
+    return node.finish(normOf(node, self, node.number("ord"), type, dims, keepsDims));
   if (dims.size() == 2)
     return matrixNorm(node, self, node.number("ord"), dims[0], dims[1], keepsDims);
   node.error() << "takes a norm over " << dims.size() << " dimensions, expected 1 or 2";
@@ -221,21 +198,13 @@ template <bool IsNamed, bool OfMatrices> void norm(NodeTranslation &node) { norm
 void shorten(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   const int64_t rank = node.tensorRank("self"), dim = node.dimension("dim", rank);
-  const double order = node.number("p", 2), most = node.number("maxnorm");
+  const double most = node.number("maxnorm");
   Name self = node.tensor("self");
   std::vector<int64_t> others;
   for (int64_t each = 0; each < rank; ++each)
     if (each != dim)
       others.push_back(each);
-  Name size = node.emit("Abs", {self}), length;
-  if (order == 2)
-    length = lengthOver(node, self, others, true);
-  else if (std::isinf(order))
-    length = over(node, "ReduceMax", size, others, true);
-  else
-    length =
-        node.emit("Pow", {over(node, "ReduceSum", node.emit("Pow", {size, node.constant(type, order)}), others, true),
-                          node.constant(type, 1 / order)});
+  Name length = normOf(node, self, node.number("p", 2), type, others, true);
   Name isLong = node.emit("Greater", {length, node.constant(type, most)});
   Name by = node.emit("Add", {node.emit("Where", {isLong, length, node.constant(type, 1)}), node.constant(type, 1e-7)});
   Name factor = node.emit("Where", {isLong, node.emit("Div", {node.constant(type, most), by}), node.constant(type, 1)});

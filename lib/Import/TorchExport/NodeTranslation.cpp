@@ -440,7 +440,7 @@ std::vector<Name> NodeTranslation::emitAll(StringRef type, std::vector<Name> inp
   onnxfile::Node &added = add(type, inputs, attributes);
   std::vector<Name> names;
   for (int i = 0; i < count; ++i) {
-    names.push_back(node.name + ":" + std::to_string(made++));
+    names.push_back(node.name + suffix + ":" + std::to_string(made++));
     added.add_output(names.back());
   }
   return names;
@@ -449,7 +449,7 @@ std::vector<Name> NodeTranslation::emitAll(StringRef type, std::vector<Name> inp
 void NodeTranslation::emitResults(StringRef type, std::vector<Name> inputs, const Attributes &attributes) {
   onnxfile::Node &made = add(type, inputs, attributes);
   for (const std::string &result : node.results)
-    made.add_output(result);
+    made.add_output(result + suffix);
 }
 
 void NodeTranslation::emitWithBodies(StringRef type, std::vector<Name> inputs, const Attributes &attributes,

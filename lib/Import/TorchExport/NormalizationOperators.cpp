@@ -88,16 +88,15 @@ void rmsNorm(NodeTranslation &node) {
   node.finish(node.has("weight") ? node.emit("Mul", {result, node.tensor("weight")}) : result);
 }
 
-/// g · v / |v|, the length over all dimensions but one.
+/// g · v / |v|, the length over all dimensions but one, or, which torch calls -1, over all.
 void weightNorm(NodeTranslation &node) {
-  int64_t rank = node.tensorRank("v"), kept = node.dimension("dim", rank, 0);
+  const int64_t rank = node.tensorRank("v");
+  const int64_t kept = node.integer("dim", 0) == -1 ? -1 : node.dimension("dim", rank, 0);
   std::vector<int64_t> dims;
   for (int64_t dim = 0; dim < rank; ++dim)
     if (dim != kept)
       dims.push_back(dim);
-  Name v = node.tensor("v");
-  Name length =
-      node.emit("Sqrt", {node.emit("ReduceSum", {node.emit("Mul", {v, v}), node.constant(dims)}, {{{"keepdims", 1}}})});
+  Name v = node.tensor("v"), length = normOf(node, v, 2, node.resultMeta().type, dims, /*keepsDims=*/true);
   node.finish(node.emit("Mul", {v, node.emit("Div", {node.tensor("g"), length})}));
 }
 } // namespace

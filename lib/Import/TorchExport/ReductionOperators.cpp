@@ -2,7 +2,6 @@
 #include "Translator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -154,13 +153,17 @@ Moments momentsOf(NodeTranslation &node, bool keepsDims) {
 
 void variance(NodeTranslation &node) { node.finish(momentsOf(node, node.boolean("keepdim", false)).variance); }
 
+Name deviationOf(NodeTranslation &node, const Moments &moments) {
+  return rootOf(node, moments.variance, node.resultMeta().type);
+}
+
 void deviation(NodeTranslation &node) {
-  node.finish(node.emit("Sqrt", {momentsOf(node, node.boolean("keepdim", false)).variance}));
+  node.finish(deviationOf(node, momentsOf(node, node.boolean("keepdim", false))));
 }
 
 template <bool IsDeviation> void withMean(NodeTranslation &node) {
   Moments moments = momentsOf(node, node.boolean("keepdim", false));
-  node.finish(IsDeviation ? node.emit("Sqrt", {moments.variance}) : moments.variance);
+  node.finish(IsDeviation ? deviationOf(node, moments) : moments.variance);
   node.finish(moments.mean, 1);
 }
 
@@ -187,30 +190,10 @@ void productOfVectors(NodeTranslation &node) {
   node.finish(reduced(node, kSum, product, {dim}, /*keepsDims=*/false));
 }
 
-/// (Σ |x|^p)^(1/p), and its limits.
 void norm(NodeTranslation &node) {
   ScalarType type = node.resultMeta().type;
   double order = node.has("ord") ? node.number("ord") : node.number("p", 2);
-  std::vector<int64_t> dims = reducedDims(node);
-  bool keepsDims = node.boolean("keepdim", false);
-  Name self = node.operand("self", type);
-  auto over = [&](const char *reduction, const Name &value) {
-    return reduced(node, reduction, value, dims, keepsDims);
-  };
-  if (order == 2) {
-    node.finish(node.emit("Sqrt", {over(kSum, node.emit("Mul", {self, self}))}));
-    return;
-  }
-  Name size = node.emit("Abs", {self});
-  if (std::isinf(order))
-    node.finish(over(order > 0 ? kMax : kMin, size));
-  else if (order == 1)
-    node.finish(over(kSum, size));
-  else if (order == 0)
-    node.finish(over(kSum, node.cast(node.cast(self, ScalarType::Bool), type)));
-  else
-    node.finish(node.emit(
-        "Pow", {over(kSum, node.emit("Pow", {size, node.constant(type, order)})), node.constant(type, 1 / order)}));
+  node.finish(normOf(node, node.operand("self", type), order, type, reducedDims(node), node.boolean("keepdim", false)));
 }
 
 /// log Σ exp(x), over what is left of the highest.

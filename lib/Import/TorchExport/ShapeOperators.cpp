@@ -415,11 +415,13 @@ void broadcastTensors(NodeTranslation &node) {
 // Tensors out of nothing
 //===----------------------------------------------------------------------===//
 
+/// Real numbers are counted in double, as torch does it: rounded to single, 0 to 0.3 by 0.1 would be four.
 void arange(NodeTranslation &node) {
-  ScalarType type = node.resultMeta().type;
-  Name start = node.has("start") ? node.operand("start", type) : node.constant(type, 0);
-  Name step = node.has("step") ? node.operand("step", type) : node.constant(type, 1);
-  node.finish(node.emit("Range", {start, node.operand("end", type), step}));
+  const ScalarType type = node.resultMeta().type, in = isFloat(type) ? ScalarType::F64 : type;
+  Name start = node.has("start") ? node.operand("start", in) : node.constant(in, 0);
+  Name step = node.has("step") ? node.operand("step", in) : node.constant(in, 1);
+  Name numbers = node.emit("Range", {start, node.operand("end", in), step});
+  node.finish(in == type ? numbers : node.cast(numbers, type));
 }
 
 /// `Value`: what it is filled with; Like: the shape is that of `self`.
@@ -528,10 +530,18 @@ void symbolicSize(NodeTranslation &node) {
   node.finish(node.emit("Gather", {shapeOf(node, node.tensor("self")), dim}, {{{"axis", 0}}}));
 }
 
-constexpr char kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul", kFloorDiv[] = "Div";
-/// Python's operators on sizes, which are never negative, so that rounding down is cutting off.
+constexpr char kAdd[] = "Add", kSub[] = "Sub", kMul[] = "Mul";
+/// Python's operators on sizes.
 template <const char *Type> void sizeArithmetic(NodeTranslation &node) {
   node.finish(node.emit(Type, {node.operand("a", ScalarType::I64), node.operand("b", ScalarType::I64)}));
+}
+
+void negatedSize(NodeTranslation &node) { node.finish(node.emit("Neg", {node.operand("a", ScalarType::I64)})); }
+
+/// Rounded down: -(-size // part) is how many parts there are, a last one that is not full among them.
+void floorOfSizes(NodeTranslation &node) {
+  Name a = node.operand("a", ScalarType::I64), b = node.operand("b", ScalarType::I64);
+  node.finish(node.emit("Div", {node.emit("Sub", {a, node.emit("Mod", {a, b})}), b}));
 }
 } // namespace
 
@@ -569,7 +579,8 @@ static void addCreation(TranslationTable &table) {
   table["_operator.add"] = sizeArithmetic<kAdd>;
   table["_operator.sub"] = sizeArithmetic<kSub>;
   table["_operator.mul"] = sizeArithmetic<kMul>;
-  table["_operator.floordiv"] = sizeArithmetic<kFloorDiv>;
+  table["_operator.neg"] = negatedSize;
+  table["_operator.floordiv"] = floorOfSizes;
 }
 
 void hyc::torchexport::addShape(TranslationTable &table) {

@@ -19,6 +19,9 @@ namespace hyc::torchexport {
 /// ONNX's number of an element type.
 int32_t onnxType(ScalarType type);
 
+/// Whether a result is a view of an operand: only Unknown where it depends on sizes that are not known.
+enum class Sharing { Never, Always, Unknown };
+
 class NodeTranslation;
 /// How an aten operator is translated.
 using Translation = void (*)(NodeTranslation &node);
@@ -32,6 +35,7 @@ public:
 
 private:
   friend class NodeTranslation;
+  struct View;
   void findLiveNodes();
   llvm::LogicalResult checkOperators();
   llvm::LogicalResult checkComplex();
@@ -56,6 +60,7 @@ private:
   bool storeInBase(llvm::StringRef view, const std::string &now, int depth);
   bool renewViews(llvm::StringRef base, llvm::StringRef but, int depth);
   bool isWanted(llvm::StringRef value, llvm::StringRef but) const;
+  bool isCertain(const View &view, NodeTranslation &made) const;
   void markMutations();
   llvm::LogicalResult findStops();
 
@@ -74,6 +79,7 @@ private:
   struct View {
     size_t node;
     std::string base; ///< what it is a view of
+    Sharing sharing;
   };
   llvm::MapVector<llvm::StringRef, View> viewOf;         ///< in the program's order
   llvm::StringMap<std::vector<llvm::StringRef>> viewsOf; ///< by their base
@@ -206,6 +212,11 @@ private:
   int made = 0;
 };
 
+/// The operator's name alone: "reshape" of "aten.reshape.default".
+llvm::StringRef operatorOf(llvm::StringRef target);
+/// Whether what an operator gives lies in the memory of its first operand; their types are null where nobody knows
+/// them.
+Sharing sharingOf(NodeTranslation &node, llvm::StringRef target, const TensorMeta *from, const TensorMeta *to);
 /// The tensors that an argument names, as the program calls them.
 void forEachTensor(const Node &node, const Argument &argument, llvm::function_ref<void(llvm::StringRef)> visit);
 
@@ -217,8 +228,14 @@ Name putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size
               const Name &values);
 /// Gives losses of single elements or samples, their mean or their sum, as the node's `reduction` says.
 void finishLoss(NodeTranslation &node, const Name &losses);
-/// (Σ |d|^order)^(1/order) of differences d, over the last dimension; without a gradient where all of them are 0.
-Name distanceOf(NodeTranslation &node, const Name &difference, double order, ScalarType type, bool keepsDim = false);
+/// The root of sums of squares. Where nothing was added up torch gives norms and deviations no gradient.
+Name rootOf(NodeTranslation &node, const Name &squares, ScalarType type);
+/// (Σ |x|^order)^(1/order) over dimensions, or over all where none are named, and its limits; gradients are as those of
+/// `rootOf`.
+Name normOf(NodeTranslation &node, const Name &value, double order, ScalarType type, const std::vector<int64_t> &dims,
+            bool keepsDims);
+/// Softmax along a dimension, 0 in rows that are masked as a whole.
+Name safeSoftmaxOf(NodeTranslation &node, const Name &scores, const Name &isMasked, int64_t dim, ScalarType type);
 /// What a tensor is once a view of it, made by this node, has become `now`; empty where hyc does not know.
 Name putIntoBase(NodeTranslation &view, llvm::StringRef target, const Name &now);
 

@@ -16,28 +16,6 @@ using llvm::StringRef;
 static constexpr int kMaxDepth = 256;           // of views of views
 static constexpr size_t kMaxRenewals = 1 << 20; // of views, in one program
 
-/// The operator's name alone.
-static StringRef operatorOf(StringRef target) {
-  target.consume_front("aten.");
-  return target.split('.').first;
-}
-
-/// Whether an operator's result may be its first operand's memory under another shape.
-static bool isView(const Program &program, const Node &node, StringRef base) {
-  static const llvm::StringSet<> views = {
-      "view",   "_unsafe_view", "reshape", "flatten", "expand",  "unsqueeze", "squeeze", "transpose",
-      "t",      "permute",      "slice",   "select",  "alias",   "detach",    "split",   "split_with_sizes",
-      "chunk",  "contiguous",   "to",      "narrow",  "dropout", "unbind",    "mT",      "unflatten",
-      "view_as"};
-  StringRef name = operatorOf(node.target);
-  if (!views.contains(name))
-    return false;
-  auto from = program.values.find(base);
-  auto to = node.results.empty() ? program.values.end() : program.values.find(node.results.front());
-  // Of another type it is a copy.
-  return from == program.values.end() || to == program.values.end() || from->second.type == to->second.type;
-}
-
 void hyc::torchexport::forEachTensor(const Node &node, const Argument &argument,
                                      llvm::function_ref<void(StringRef)> visit) {
   auto visitOne = [&](const JsonValue &value) {
@@ -70,13 +48,20 @@ void Translator::findStorage() {
       own = value.str();
     });
     const bool writes = withoutWriting(node.target).has_value();
-    if (!writes && !isView(program, node, own))
-      continue;
-    for (const std::string &result : node.results)
-      if (writes)
+    NodeTranslation arguments(*this, node);
+    for (const std::string &result : node.results) {
+      if (writes) {
         sameAs[result] = first;
-      else if (isLive[index] && viewOf.insert({result, {index, first}}).second)
+        continue;
+      }
+      auto metaOf = [&](StringRef value) {
+        auto meta = program.values.find(value);
+        return meta == program.values.end() ? nullptr : &meta->second;
+      };
+      const Sharing sharing = sharingOf(arguments, node.target, metaOf(own), metaOf(result));
+      if (sharing != Sharing::Never && isLive[index] && viewOf.insert({result, {index, first, sharing}}).second)
         viewsOf[first].push_back(result);
+    }
   }
   for (const auto &[value, name] : program.outputs)
     lastUse[canonical(value)] = program.nodes.size();
@@ -119,6 +104,17 @@ bool Translator::store(StringRef value, const std::string &now) {
   return renewViews(own, "", 0) && storeInBase(own, now, 0);
 }
 
+/// Reports a view that may be a copy where that makes a difference.
+bool Translator::isCertain(const View &view, NodeTranslation &made) const {
+  if (view.sharing == Sharing::Always)
+    return true;
+  made.error() << "gives a view of its operand or a copy, which depends on sizes that are not known, and node "
+               << program.nodes[current].nameForMessages()
+               << " writes into one of them while the other is used later as well; write into a clone(), or export the "
+                  "program after .run_decompositions({}), which writes nothing in place";
+  return false;
+}
+
 bool Translator::storeInBase(StringRef view, const std::string &now, int depth) {
   auto made = viewOf.find(view);
   bool isShown = false; // by what the view is of, at any depth
@@ -133,6 +129,8 @@ bool Translator::storeInBase(StringRef view, const std::string &now, int depth) 
   const View &own = made->second;
   const Node &node = program.nodes[own.node];
   NodeTranslation inverse(*this, node, "@" + std::to_string(++renewals));
+  if (!isCertain(own, inverse))
+    return false;
   Name base = putIntoBase(inverse, operatorOf(node.target), now);
   if (base.empty()) {
     if (!inverse.failed())
@@ -157,6 +155,8 @@ bool Translator::renewViews(StringRef base, StringRef but, int depth) {
     const Node &node = program.nodes[made.node];
     const std::string suffix = "@" + std::to_string(++renewals);
     NodeTranslation again(*this, node, suffix);
+    if (!isCertain(made, again))
+      return false;
     if (depth >= kMaxDepth || renewals > kMaxRenewals) {
       again.error() << "gives one of too many views of what is written, or of views nested deeper than " << kMaxDepth;
       return false;
@@ -235,10 +235,12 @@ static Name putPart(NodeTranslation &view, StringRef target, const Name &now) {
 }
 
 Name hyc::torchexport::putIntoBase(NodeTranslation &view, StringRef target, const Name &now) {
-  static const llvm::StringSet<> same = {"alias", "contiguous", "to", "dropout"},
-                                 reshaped = {"view",      "_unsafe_view", "reshape",   "flatten",
-                                             "unsqueeze", "squeeze",      "unflatten", "view_as"},
-                                 turned = {"t", "mT", "transpose", "permute"}, parts = {"select", "slice"};
+  static const llvm::StringSet<>
+      same = {"alias",         "contiguous",           "to", "type_as", "dropout", "feature_dropout",
+              "alpha_dropout", "feature_alpha_dropout"},
+      reshaped = {"view",  "_unsafe_view", "reshape", "reshape_as", "flatten",
+                  "ravel", "unsqueeze",    "squeeze", "unflatten",  "view_as"},
+      turned = {"t", "mT", "transpose", "permute"}, parts = {"select", "slice"};
   if (same.contains(target))
     return now;
   if (reshaped.contains(target))

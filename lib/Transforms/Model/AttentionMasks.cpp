@@ -79,6 +79,27 @@ InputMasks::Named InputMasks::withoutCopies(Named named) {
   return named;
 }
 
+/// As importers write it: the greatest of the row's truths, as numbers, is 0.
+bool InputMasks::areOfNothing(Value rows, Value condition, StringRef letters) {
+  if (typeOf(rows).getRank() != static_cast<int64_t>(letters.size()) || typeOf(rows) != typeOf(condition))
+    return false;
+  Named bare = withoutCopies({rows, letters.str()});
+  auto isNone = bare.value.getDefiningOp<CompareOp>();
+  if (!isNone || isNone.getPredicate() != ComparePredicate::eq || evaluateSplat(isNone.getRhs()) != 0.0)
+    return false;
+  bare = withoutCopies({isNone.getLhs(), bare.letters});
+  auto highest = bare.value.getDefiningOp<ReduceOp>();
+  if (!highest || highest.getKind() != ReductionKind::max ||
+      highest.getDims() != ArrayRef<int64_t>(typeOf(highest.getOperand()).getRank() - 1))
+    return false;
+  auto numbers = highest.getOperand().getDefiningOp<ConvertOp>();
+  if (!numbers)
+    return false;
+  Named kept = withoutCopies({numbers.getOperand(), bare.letters + letters.back()});
+  Named own = withoutCopies({condition, letters.str()});
+  return kept.value == own.value && kept.letters == own.letters;
+}
+
 void InputMasks::collect(Named named, StringRef wanted, InputMask &mask, SmallVectorImpl<Named> &parts) {
   StringRef letters = named.letters;
   if (letters.ends_with(wanted.take_back(2)))

@@ -42,6 +42,10 @@ public:
   /// queries and keys.
   InputMask of(mlir::Value condition, llvm::StringRef letters, llvm::StringRef wanted);
 
+  /// Whether `rows` holds for the rows, along the last dimension, in which `condition` keeps nothing; both have
+  /// dimensions called by `letters`.
+  static bool areOfNothing(mlir::Value rows, mlir::Value condition, llvm::StringRef letters);
+
 private:
   /// A value whose dimensions have names, '-' where all along it is one element.
   struct Named {

@@ -130,6 +130,46 @@ EinsumOp findReaderOf(Value &probabilities, FloatAttr &dropout) {
   return dyn_cast<EinsumOp>(user);
 }
 
+/// What puts 0 in place of rows of nothing but what is masked: before softmax, lest it give NaN, and after it.
+struct EmptyRows {
+  Value rows, scores; ///< where they are; what softmax is taken of without them. Null where nobody replaces them.
+};
+
+EmptyRows emptyRowsOf(SoftmaxOp softmax) {
+  auto select = softmax.getOperand().getDefiningOp<SelectOp>();
+  if (!select || evaluateSplat(select.getLhs()) != 0.0)
+    return {};
+  return {select.getCondition(), select.getRhs()};
+}
+
+/// Constant masks may tell that there are no such rows: then nothing is replaced.
+void dropIdleGuards(SoftmaxOp softmax, Masks &masks) {
+  auto isIdle = [&](SelectOp guard) {
+    std::optional<HostTensor> rows = guard ? masks.evaluate(guard.getCondition()) : std::nullopt;
+    return rows && rows->isSplat() && rows->atFlat(0).integer == 0;
+  };
+  if (auto guard = softmax.getOperand().getDefiningOp<SelectOp>(); isIdle(guard))
+    softmax->setOperand(0, guard.getRhs());
+  for (Operation *user : llvm::make_early_inc_range(softmax->getUsers()))
+    if (auto guard = dyn_cast<SelectOp>(user); guard && guard.getRhs() == softmax.getResult() && isIdle(guard)) {
+      guard.replaceAllUsesWith(guard.getRhs());
+      guard.erase();
+    }
+}
+
+/// The same, behind the second of these guards. Attention gives 0 for rows of which its mask keeps nothing.
+EinsumOp findReaderBehind(const EmptyRows &empty, const Scores &scores, Value &probabilities, FloatAttr &dropout) {
+  StringRef letters = EinsumOp(scores.product).getLetters().result;
+  auto guard = probabilities.hasOneUse() ? dyn_cast<SelectOp>(*probabilities.getUsers().begin()) : SelectOp();
+  if (!guard || !scores.condition || guard.getRhs() != probabilities || evaluateSplat(guard.getLhs()) != 0.0)
+    return {};
+  for (Value rows : {empty.rows, Value(guard.getCondition())})
+    if (!InputMasks::areOfNothing(rows, scores.condition, letters))
+      return {};
+  probabilities = guard.getResult();
+  return findReaderOf(probabilities, dropout);
+}
+
 /// The same, behind at most a guard that replaces NaN by 0.
 EinsumOp findReader(Value &probabilities, FloatAttr &dropout) {
   SmallVector<Operation *> users(probabilities.getUsers());
@@ -285,12 +325,17 @@ struct RaiseAttention : hyc::impl::RaiseAttentionBase<RaiseAttention> {
 
 private:
   void raise(SoftmaxOp softmax, Masks &masks, InputMasks &inputMasks) {
-    std::optional<Scores> scores = matchScores(softmax.getOperand(), masks);
+    dropIdleGuards(softmax, masks);
+    EmptyRows empty = emptyRowsOf(softmax);
+    std::optional<Scores> scores = matchScores(empty.rows ? empty.scores : softmax.getOperand(), masks);
     std::optional<Roles> roles = scores ? matchRoles(scores->product) : std::nullopt;
     Value probabilities = softmax.getResult();
     FloatAttr dropout;
-    EinsumOp reader = roles ? findReader(probabilities, dropout) : EinsumOp();
+    EinsumOp reader;
     std::optional<Reading> reading;
+    if (roles)
+      reader =
+          empty.rows ? findReaderBehind(empty, *scores, probabilities, dropout) : findReader(probabilities, dropout);
     if (reader)
       reading = matchReading(reader, probabilities, *roles, scores->product.getLetters().result);
     if (!reading)

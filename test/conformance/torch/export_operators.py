@@ -11,8 +11,9 @@ safetensors 0.8.0 on the CPU, in one thread; hyc itself never runs this script. 
                        (grad.PARAMETER)
 
 NAME is OpInfo's name with the variant's after a dot. What torch cannot export, or differentiate, is not there; it is listed.
+edges.zip holds the cases of edge_cases.py in the same way, those of ONNX's operators as NAME-N.onnx.
 
-Usage: export_operators.py [-o FILE] [--only NAME]
+Usage: export_operators.py [-o FILE] [--edges] [--only NAME]
        export_operators.py --add NAME...        makes these anew and keeps what else is in operators.zip
 """
 import argparse
@@ -34,6 +35,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "models"))
+from edge_cases import EDGES, ONNX_EDGES, export_onnx  # noqa: E402
 from exporting import save_archive  # noqa: E402
 
 HERE = pathlib.Path(__file__).parent
@@ -584,43 +586,64 @@ def kept_entries(path, but):
     bases = {re.sub(r"[^A-Za-z0-9_.]", "_", name) for name in but}
     with zipfile.ZipFile(path) as file:
         return [(entry, file.read(entry)) for entry in file.infolist()
-                if re.sub(r"-[0-9]+\.(pt2|safetensors)$", "", entry.filename) not in bases]
+                if re.sub(r"-[0-9]+\.(pt2|onnx|safetensors)$", "", entry.filename) not in bases]
+
+
+def archive_of(exported):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "case.pt2"
+        save_archive(exported, path)
+        return path.read_bytes()
+
+
+def cases_of(name, known):
+    """For each: a function without arguments that makes the model's file and what torch computes, and the file's ending."""
+    if name in ONNX_EDGES:
+        yield from ((lambda row=row: export_onnx(*row), ".onnx") for row in ONNX_EDGES[name])
+        return
+    others = OTHERS | EDGES
+    written = ((function, (make(), {})) for function, make in others.get(name, []))
+    samples = written if name in others else ((known[name].op, each) for each in samples_of(known[name]))
+    for function, sample in itertools.islice(samples, 6):
+        def make(function=function, sample=sample):
+            exported, told = export(function, sample, name in IN_DOUBLE)
+            return archive_of(exported.run_decompositions() if name in DECOMPOSED else exported), told
+
+        yield make, ".pt2"
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("-o", default=HERE / "operators.zip", type=pathlib.Path)
+    parser.add_argument("-o", type=pathlib.Path)
+    parser.add_argument("--edges", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--add", nargs="+", default=[])
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     known = {".".join(filter(None, (info.name, info.variant_test_name))): info for info in op_db}
-    wanted = [arguments.only] if arguments.only else arguments.add or [*OPERATORS, *OTHERS]
-    kept = kept_entries(arguments.o, wanted) if arguments.add else []
+    every = [*EDGES, *ONNX_EDGES] if arguments.edges else [*OPERATORS, *OTHERS]
+    wanted = [arguments.only] if arguments.only else arguments.add or every
+    file = arguments.o or HERE / ("edges.zip" if arguments.edges else "operators.zip")
+    kept = kept_entries(file, wanted) if arguments.add else []
     made, left = 0, []
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(arguments.o, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as out:
         for entry, data in kept:
             out.writestr(entry, data)
         for name in wanted:
-            if name not in known and name not in OTHERS:
+            if not any(name in names for names in (known, OTHERS, EDGES, ONNX_EDGES)):
                 left.append((name, "is no operator of OpInfo"))
                 continue
             torch.manual_seed(1)
-            others = ((function, (make(), {})) for function, make in OTHERS.get(name, []))
-            samples = others if name in OTHERS else ((known[name].op, each) for each in samples_of(known[name]))
-            for number, (function, sample) in enumerate(itertools.islice(samples, 6)):
+            for number, (make, ending) in enumerate(cases_of(name, known)):
                 try:
-                    exported, told = export(function, sample, name in IN_DOUBLE)
-                    exported = exported.run_decompositions() if name in DECOMPOSED else exported
+                    model, told = make()
                 except Exception as error:  # whatever torch says
                     left.append((f"{name}-{number}", str(error).split("\n")[0][:120]))
                     continue
-                path = pathlib.Path(folder) / "case.pt2"
-                save_archive(exported, path)
                 base = re.sub(r"[^A-Za-z0-9_.]", "_", name) + f"-{number}"
-                for ending, data in ((".pt2", path.read_bytes()), (".safetensors", safetensors.torch.save(told))):
-                    entry = zipfile.ZipInfo(base + ending, (1980, 1, 1, 0, 0, 0))
+                for suffix, data in ((ending, model), (".safetensors", safetensors.torch.save(told))):
+                    entry = zipfile.ZipInfo(base + suffix, (1980, 1, 1, 0, 0, 0))
                     entry.compress_type = zipfile.ZIP_DEFLATED
                     out.writestr(entry, data)
                 made += 1

@@ -318,6 +318,7 @@ constexpr Row kRows[] = {
     {"sym_is_contiguous.default", "self=f[n,c]", 't'},
     {"item.default _local_scalar_dense.default", "self=i[]{1..3}", 's'},
     {"_operator.add _operator.sub _operator.mul _operator.floordiv", "a=s b=#1..3", 's'},
+    {"_operator.neg", "a=s", 's'},
     // Contractions and reductions
     {"matmul.default", "self=f[n,c,k] other=f[k,m]"},
     {"mm.default", "self=f[n,k] mat2=f[k,m]"},
