@@ -66,7 +66,7 @@ void hyc::accuracy::addUnfusedKernels(const PublishedRow &row, const MachineRate
   add(kLossForward, kLossBackward, logits, rates, costs.layers.back());
   Unfused forward = (hasFusedSoftmax(row) ? kFusedForward : kSoftmaxForward) - kScoresForward;
   Unfused backward = (hasFusedSoftmax(row) ? kFusedBackward : kSoftmaxBackward) - kScoresBackward;
-  if (row.layout.recompute != "none")  // of the whole layer, or of its attention
+  if (row.layout.recompute != RecomputeMode::None)  // of the whole layer, or of its attention
     backward = backward + forward;
   double scores = samples * static_cast<double>(row.shape.heads) * sequence * sequence / tp;
   for (size_t block = 1; block + 1 < costs.layers.size(); ++block)
@@ -82,7 +82,7 @@ void hyc::accuracy::awaitSums(const PublishedRow &row, const MachineRates &rates
   double tp = static_cast<double>(row.layout.tp);
   double bytes = static_cast<double>(2 * row.layout.microBatch * row.shape.sequence * row.shape.hidden);
   double sum = rates.exchangeSeconds({{{row.layout.tp, 1}}}, bytes, 2 * bytes * (tp - 1) / tp);
-  double sums = row.layout.recompute == "layer" ? 4 : 2;  // of each block, and of its forward once more
+  double sums = row.layout.recompute == RecomputeMode::Layer ? 4 : 2;  // of each block, and of its forward once more
   for (size_t block = 1; block + 1 < costs.layers.size(); ++block)
     costs.layers[block].backwardExchanges = std::max(costs.layers[block].backwardExchanges, sums * sum);
 }

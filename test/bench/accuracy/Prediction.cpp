@@ -156,7 +156,8 @@ std::optional<double> Predictor::predict(PublishedRow &row) {
   CostModel *costs = costsOf(row);
   if (!costs) return std::nullopt;
   if (row.recomputesWhatMustBe)
-    row.layout.recompute = heldByMegatron(row) <= ratesOf(row.machine).deviceMemory ? "none" : "layer";
+    row.layout.recompute =
+        heldByMegatron(row) <= ratesOf(row.machine).deviceMemory ? RecomputeMode::None : RecomputeMode::Layer;
   const ModelCost *planned = costs->costOfModel(row.layout);
   if (!planned) return std::nullopt;
   ModelCost model = *planned;
@@ -188,7 +189,7 @@ double hyc::accuracy::predictByFormula(const PublishedRow &row, const MachineRat
   double tp = static_cast<double>(layout.tp), pp = static_cast<double>(layout.pp), dp = static_cast<double>(layout.dp);
   double micro = static_cast<double>(layout.gradAccum), pieces = static_cast<double>(layout.virtualStages);
   double tokens = static_cast<double>(layout.microBatch * shape.sequence), hidden = static_cast<double>(shape.hidden);
-  double layers = static_cast<double>(shape.layers), passes = layout.recompute == "layer" ? 4 : 3;
+  double layers = static_cast<double>(shape.layers), passes = layout.recompute == RecomputeMode::Layer ? 4 : 3;
   // Products, and attention over the whole sequence.
   double attention = 4 * static_cast<double>(shape.sequence) * hidden * layers;
   double operations = passes * tokens * (2 * shape.parameters() + attention) / (tp * pp);

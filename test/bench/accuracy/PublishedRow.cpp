@@ -288,7 +288,7 @@ std::string PublishedRow::describe() const {
                 group.c_str(), static_cast<long long>(layout.tp), static_cast<long long>(layout.pp),
                 static_cast<long long>(layout.virtualStages), static_cast<long long>(layout.dp),
                 static_cast<long long>(layout.zero), static_cast<long long>(layout.microBatch),
-                static_cast<long long>(layout.gradAccum), layout.recompute.c_str());
+                static_cast<long long>(layout.gradAccum), layout.recompute.str().c_str());
   return text;
 }
 
