@@ -15,13 +15,13 @@
 #include <utility>
 
 #include "comm/sum_over_hosts.h"
-#include "comm/transport.h"
+#include "passing_transport.h"
 
-class Silent : public hycrt::Transport {
+class Silent : public PassingTransport {
  public:
   // Ranks are numbered host after host, `together` on each of `hosts`.
   Silent(std::unique_ptr<hycrt::Transport> inner, int self, int hosts, int together)
-      : inner_(std::move(inner)), self_(self), hosts_(hosts), together_(together) {}
+      : PassingTransport(std::move(inner)), self_(self), hosts_(hosts), together_(together) {}
 
   // Before a sum over all ranks, on each of them, when those before it are over.
   void beginSum(int channel, bool isSilent) {
@@ -51,39 +51,16 @@ class Silent : public hycrt::Transport {
     inner_->takePushes(taker);
   }
 
-  hycrt::ChannelSide *side(int channel, int member) override { return inner_->side(channel, member); }
-  void tell(int channel) override { inner_->tell(channel); }
-  void publish(int channel) override { inner_->publish(channel); }
   void tellBeside(int channel) override { inner_->tellBeside(channel); }
-  Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
-    return inner_->find(rank, arena, offset, bytes);
-  }
-  hycrt::Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte *to,
-                     hycrt::FunctionRef<hycrt::Status()> look) override {
-    return inner_->pull(rank, arena, offset, bytes, to, look);
-  }
   const std::byte *carriedBy(int channel, int member, uint64_t item) const override {
     return inner_->carriedBy(channel, member, item);
   }
   int hostNumberOf(int rank) const override { return inner_->hostNumberOf(rank); }
-  const char *lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
-  void leave(hycrt::RankState state) override { inner_->leave(state); }
-  hycrt::RankSigns &signs(int rank) override { return inner_->signs(rank); }
-  hycrt::ProcessLook look(int rank) const override { return inner_->look(rank); }
   std::string hostOf(int rank) const override { return inner_->hostOf(rank); }
   int64_t bufferBytes() const override { return inner_->bufferBytes(); }
-  uint32_t listen() override { return inner_->listen(); }
-  void sleep(uint32_t heard, int milliseconds, hycrt::Awaited whom) override {
-    inner_->sleep(heard, milliseconds, whom);
-  }
-  void stopListening() override { inner_->stopListening(); }
   void beginWait() override { inner_->beginWait(); }
   void poll() override { inner_->poll(); }
   void endWait() override { inner_->endWait(); }
-  void wakeSelf() override { inner_->wakeSelf(); }
-  const char *nameOf(int rank, int index) const override { return inner_->nameOf(rank, index); }
-  std::string programOf(int rank) const override { return inner_->programOf(rank); }
-  std::string catalogOf(int rank) const override { return inner_->catalogOf(rank); }
 
  private:
   bool isFirst() const { return self_ < together_; }
@@ -100,7 +77,6 @@ class Silent : public hycrt::Transport {
     if (taker_->placeFor(neighbour(-1), push, 1)) taker_->take(neighbour(-1), push, 0);
   }
 
-  const std::unique_ptr<hycrt::Transport> inner_;
   const int self_, hosts_, together_;
   hycrt::PushTaker *taker_ = nullptr;
   bool isSilent_ = false;

@@ -24,7 +24,7 @@ import numpy
 import safetensors.numpy
 import torch
 
-from exporting import save_archive
+from exporting import save_archive, train
 
 HERE = pathlib.Path(__file__).parent
 BATCH, STEPS = 8, 11
@@ -74,20 +74,15 @@ def reference():
     generator = numpy.random.default_rng(20)
     values = {"pixel_values": generator.standard_normal((STEPS, BATCH, 6), dtype=numpy.float32),
               "labels": generator.integers(0, 10, (STEPS, BATCH), dtype=numpy.int32)}
-    model, losses = build(), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        logits = model(torch.from_numpy(values["pixel_values"][step]))["logits"]
-        loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(values["labels"][step]).long())
-        loss.backward()
-        if step == 0:
-            values |= {name: parameter.grad.numpy().copy() for name, parameter in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
+    model, buffers = build(), {}
+
+    def keep(step):
         if step + 1 == STEPS - 1:
-            values |= {"buffers." + name: buffer.numpy().copy() for name, buffer in model.named_buffers()}
-    values["losses.adamw"] = numpy.array(losses, dtype=numpy.float32)
+            buffers.update({"buffers." + name: buffer.numpy().copy() for name, buffer in model.named_buffers()})
+
+    values["losses.adamw"], gradients = train(
+        model, values, torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01), keep)
+    values |= gradients | buffers
     return {name: numpy.array(value, order="C") for name, value in values.items()}
 
 

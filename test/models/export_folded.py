@@ -28,7 +28,7 @@ import onnx
 import safetensors.numpy
 import torch
 
-from exporting import drop_metadata
+from exporting import drop_metadata, train
 
 HERE = pathlib.Path(__file__).parent
 BATCH, STEPS = 8, 11
@@ -89,18 +89,10 @@ def reference(model_class):
     generator = numpy.random.default_rng(21)
     values = {"pixel_values": generator.standard_normal((STEPS, BATCH, 5, 4), dtype=numpy.float32),
               "labels": generator.integers(0, 10, (STEPS, BATCH), dtype=numpy.int32)}
-    model, losses = build(model_class), []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01)
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        logits = model(torch.from_numpy(values["pixel_values"][step]))["logits"]
-        loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(values["labels"][step]).long())
-        loss.backward()
-        if step == 0:
-            values |= {name: parameter.grad.numpy().copy() for name, parameter in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
-    values["losses.adamw"] = numpy.array(losses, dtype=numpy.float32)
+    model = build(model_class)
+    values["losses.adamw"], gradients = train(
+        model, values, torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01))
+    values |= gradients
     return {name: numpy.array(value, order="C") for name, value in values.items()}
 
 

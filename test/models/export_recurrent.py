@@ -27,7 +27,7 @@ import numpy
 import safetensors.numpy
 import torch
 
-from exporting import save_archive
+from exporting import save_archive, train
 
 HERE = pathlib.Path(__file__).parent
 BATCH, STEPS = 8, 11
@@ -95,28 +95,17 @@ def data(module):
             "labels": generator.integers(0, 10, (STEPS, BATCH), dtype=numpy.int32)}
 
 
-def train(module, values, make_optimizer):
-    """Losses, and the gradients of the first."""
-    model, losses, gradients = build(module), [], {}
-    optimizer = make_optimizer(model.parameters())
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        logits = model(torch.from_numpy(values["pixel_values"][step]))["logits"]
-        loss = torch.nn.functional.cross_entropy(logits, torch.from_numpy(values["labels"][step]).long())
-        loss.backward()
-        if step == 0:
-            gradients = {name: parameter.grad.numpy().copy() for name, parameter in model.named_parameters()}
-        optimizer.step()
-        losses.append(loss.item())
-    return numpy.array(losses, dtype=numpy.float32), gradients
+def losses_by(module, values, make_optimizer):
+    model = build(module)
+    return train(model, values, make_optimizer(model.parameters()))
 
 
 def reference(module):
     values = data(module)
     with torch.no_grad():
         logits = build(module)(torch.from_numpy(values["pixel_values"][0][:2]))["logits"].numpy()
-    adamw, gradients = train(module, values, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
-    sgd, _ = train(module, values, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
+    adamw, gradients = losses_by(module, values, lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.01))
+    sgd, _ = losses_by(module, values, lambda parameters: torch.optim.SGD(parameters, lr=0.1))
     values |= gradients | {"logits": logits, "losses.adamw": adamw, "losses.sgd": sgd}
     return {name: numpy.array(value, order="C") for name, value in values.items()}
 

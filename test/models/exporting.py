@@ -1,4 +1,5 @@
 """What the scripts that export the tests' models share: files without what names the machine that they were made on."""
+import numpy
 import torch
 
 DROPPED_METADATA = {"pkg.torch.onnx.stack_trace", "pkg.torch.onnx.fx_node", "pkg.torch.onnx.class_hierarchy",
@@ -26,3 +27,18 @@ def save_archive(exported, path):
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else []:
             node.meta.pop("stack_trace", None)
     torch.export.save(exported, str(path))
+
+
+def train(model, values, optimizer, after=lambda step: None):
+    """Losses before each update by `values`' batches, and the gradients of the first; `after` is told of each update."""
+    losses, gradients = [], {}
+    for step, (pixels, labels) in enumerate(zip(values["pixel_values"], values["labels"])):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(torch.from_numpy(pixels))["logits"], torch.from_numpy(labels).long())
+        loss.backward()
+        if step == 0:
+            gradients = {name: parameter.grad.numpy().copy() for name, parameter in model.named_parameters()}
+        optimizer.step()
+        losses.append(loss.item())
+        after(step)
+    return numpy.array(losses, dtype=numpy.float32), gradients

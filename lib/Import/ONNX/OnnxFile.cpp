@@ -515,8 +515,15 @@ struct Laid {
     return !isOneValue;
   }
 
+  /// Whether the part tells nothing by itself, such as zeros, of which every place would have to be compared.
+  bool isPartOfOneValue() const {
+    return std::memcmp(part, part + width, before * static_cast<size_t>(partSize) * inner - width) == 0;
+  }
+
   std::optional<Overlap> find(int64_t dim) const {
     std::optional<Overlap> found;
+    if (isPartOfOneValue())
+      return found;
     for (int64_t offset = 0; offset <= wholeSize - partSize; ++offset)
       if (agreeAt(offset)) {
         if (found)

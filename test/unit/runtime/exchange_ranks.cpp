@@ -6,6 +6,7 @@
 
 #include "comm/device_exchanger.h"
 #include "comm/staged_exchanger.h"
+#include "passing_transport.h"
 
 using namespace hycrt;
 
@@ -14,34 +15,16 @@ namespace {
 constexpr int kArchitectures[] = {90};  // the emulated device's
 
 // Shared memory, as if peers' arenas could not be mapped.
-class Pulling : public Transport {
+class Pulling : public PassingTransport {
  public:
-  Pulling(std::unique_ptr<Transport> inner, int self) : inner_(std::move(inner)), self_(self) {}
-  ChannelSide* side(int channel, int member) override { return inner_->side(channel, member); }
-  void tell(int channel) override { inner_->tell(channel); }
-  void publish(int channel) override { inner_->publish(channel); }
+  Pulling(std::unique_ptr<Transport> inner, int self) : PassingTransport(std::move(inner)), self_(self) {}
   Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
     Bytes found = inner_->find(rank, arena, offset, bytes);
     if (rank != self_) found.address = nullptr;
     return found;
   }
-  Status pull(int rank, int arena, int64_t offset, int64_t bytes, std::byte* to, FunctionRef<Status()> look) override {
-    return inner_->pull(rank, arena, offset, bytes, to, look);
-  }
-  const char* lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
-  void leave(RankState state) override { inner_->leave(state); }
-  RankSigns& signs(int rank) override { return inner_->signs(rank); }
-  ProcessLook look(int rank) const override { return inner_->look(rank); }
-  uint32_t listen() override { return inner_->listen(); }
-  void sleep(uint32_t heard, int milliseconds, Awaited whom) override { inner_->sleep(heard, milliseconds, whom); }
-  void stopListening() override { inner_->stopListening(); }
-  void wakeSelf() override { inner_->wakeSelf(); }
-  const char* nameOf(int rank, int index) const override { return inner_->nameOf(rank, index); }
-  std::string programOf(int rank) const override { return inner_->programOf(rank); }
-  std::string catalogOf(int rank) const override { return inner_->catalogOf(rank); }
 
  private:
-  const std::unique_ptr<Transport> inner_;
   const int self_;
 };
 

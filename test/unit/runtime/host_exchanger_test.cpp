@@ -15,6 +15,7 @@
 #include "hycrt/collectives.h"
 #include "hycrt/philox.h"
 #include "kernels/narrow_float.h"
+#include "passing_transport.h"
 #include "test_mesh.h"
 
 namespace hycrt {
@@ -621,9 +622,9 @@ TEST(Announcement, TellsWhoHasNotArrived) {
 }
 
 // Shared memory, of which every pull is given up, and comes even so while the rank leaves and until it is gone.
-class Late : public Transport {
+class Late : public PassingTransport {
  public:
-  explicit Late(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  explicit Late(std::unique_ptr<Transport> inner) : PassingTransport(std::move(inner)) {}
   ~Late() override { come(); }
   Status pull(int, int, int64_t, int64_t bytes, std::byte* to, FunctionRef<Status()>) override {
     to_ = to;
@@ -632,31 +633,14 @@ class Late : public Transport {
   }
   void leave(RankState state) override {
     come();
-    inner_->leave(state);
+    PassingTransport::leave(state);
   }
-  ChannelSide* side(int channel, int member) override { return inner_->side(channel, member); }
-  void tell(int channel) override { inner_->tell(channel); }
-  void publish(int channel) override { inner_->publish(channel); }
-  Bytes find(int rank, int arena, int64_t offset, int64_t bytes) const override {
-    return inner_->find(rank, arena, offset, bytes);
-  }
-  const char* lossOf(int rank, bool thoroughly) const override { return inner_->lossOf(rank, thoroughly); }
-  RankSigns& signs(int rank) override { return inner_->signs(rank); }
-  ProcessLook look(int rank) const override { return inner_->look(rank); }
-  uint32_t listen() override { return inner_->listen(); }
-  void sleep(uint32_t heard, int milliseconds, Awaited whom) override { inner_->sleep(heard, milliseconds, whom); }
-  void stopListening() override { inner_->stopListening(); }
-  void wakeSelf() override { inner_->wakeSelf(); }
-  const char* nameOf(int rank, int index) const override { return inner_->nameOf(rank, index); }
-  std::string programOf(int rank) const override { return inner_->programOf(rank); }
-  std::string catalogOf(int rank) const override { return inner_->catalogOf(rank); }
 
  private:
   void come() {
     if (to_) std::memset(to_, 1, bytes_);
   }
 
-  const std::unique_ptr<Transport> inner_;
   std::byte* to_ = nullptr;
   size_t bytes_ = 0;
 };
