@@ -243,22 +243,26 @@ TEST(Evaluation, BetweenStepsEndsWithTheRunThatIsAskedToEnd) {
 }
 
 /// Of those that are short beside the limit: the last that would not be over in time are not begun, and training goes
-/// on.
+/// on. One that takes longer than all before it, on a machine that has other work, is ended instead: tried again.
 TEST(Evaluation, BetweenStepsIsLeftOutWhereItDoesNotFitATimeLimit) {
   Layout layout{1, 1, 2};
   layout.further = {"--entry", "train,evaluate"};
   const std::string folder = compiled(layout), log = folder + "/left-out.log", runs = folder + "/left-out";
-  std::filesystem::remove_all(runs);
-  const Outcome outcome =
-      execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1000000", "--evaluate-data",
-               model("text.bin"), "--evaluate-batches", "150", "--evaluate-every", "1", "--checkpoint", runs,
-               "--time-limit", "6", "--log-file", log});
-  EXPECT_EQ(outcome.status, 75) << outcome.output;
   const std::string words = "evaluations are left out from step ";
-  const size_t said = outcome.output.find(words);
+  Outcome outcome;
+  size_t said = std::string::npos;
+  for (int tries = 0; tries < 4 && said == std::string::npos; ++tries) {
+    std::filesystem::remove_all(runs);
+    std::filesystem::remove(log);
+    outcome = execute({tool("hyc-run"), folder, "--data", model("text.bin"), "--steps", "1000000", "--evaluate-data",
+                       model("text.bin"), "--evaluate-batches", "150", "--evaluate-every", "1", "--checkpoint", runs,
+                       "--time-limit", "6", "--log-file", log});
+    ASSERT_EQ(outcome.status, 75) << outcome.output;
+    if (outcome.output.find("was ended after") == std::string::npos)
+      said = outcome.output.find(words);
+  }
   ASSERT_NE(said, std::string::npos) << outcome.output;
   EXPECT_EQ(outcome.output.find(words, said + 1), std::string::npos) << "once";
-  EXPECT_EQ(outcome.output.find("was ended after"), std::string::npos) << outcome.output;
   const int64_t first = std::atoll(outcome.output.c_str() + said + words.size());
   int64_t step = 0, evaluated = 0;
   std::istringstream lines(textOf(log));
