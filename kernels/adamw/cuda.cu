@@ -57,8 +57,20 @@ __device__ void updateChunk(const AdamWFactors<float> &f, const AdamWTensor<T, R
 }
 
 template <typename T, typename R>
+__device__ void roundChunk(const AdamWTensor<T, R> &tensor, int64_t begin, int64_t end) {
+  if (!tensor.rounded) return;
+  for (int64_t i = begin + threadIdx.x; i < end; i += kThreads) tensor.rounded[i] = R(tensor.param[i]);
+}
+
+template <typename T, typename R>
 __global__ void updateKernel(AdamWParams params, AdamWScalars scalars, const __grid_constant__ Batch<T, R> batch) {
-  if (scalars.predicate && !*scalars.predicate) return;
+  int t = 0;
+  while (t + 1 < batch.count && static_cast<int>(blockIdx.x) >= batch.firstBlock[t + 1]) ++t;
+  const AdamWTensor<T, R> &tensor = batch.tensors[t];
+  const int64_t begin = (static_cast<int>(blockIdx.x) - batch.firstBlock[t]) * kChunk;
+  const int64_t end = begin + kChunk < tensor.n ? begin + kChunk : tensor.n;
+  // The copy need not hold the values of the step before: it may be a window into which nothing was fetched.
+  if (scalars.predicate && !*scalars.predicate) return roundChunk(tensor, begin, end);
   // Powers in f64 are slow on most GPUs: once a block.
   __shared__ float storage[sizeof(AdamWFactors<float>) / sizeof(float)];
   if (threadIdx.x == 0) {
@@ -71,11 +83,6 @@ __global__ void updateKernel(AdamWParams params, AdamWScalars scalars, const __g
   }
   __syncthreads();
   const AdamWFactors<float> f = *reinterpret_cast<const AdamWFactors<float> *>(storage);
-  int t = 0;
-  while (t + 1 < batch.count && static_cast<int>(blockIdx.x) >= batch.firstBlock[t + 1]) ++t;
-  const AdamWTensor<T, R> &tensor = batch.tensors[t];
-  const int64_t begin = (static_cast<int>(blockIdx.x) - batch.firstBlock[t]) * kChunk;
-  const int64_t end = begin + kChunk < tensor.n ? begin + kChunk : tensor.n;
   if (f.addedDecay != 0)
     updateChunk<true>(f, tensor, begin, end);
   else

@@ -76,6 +76,12 @@ Prepared prepare(const Float8Product &product) {
     return {};
   const uint64_t most = static_cast<uint64_t>(kGemmWorkspaceBytes);
   cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+  // Parts of a sum are added up in f32, whatever the result is rounded to in the end.
+  const uint32_t schemes =
+      static_cast<uint32_t>(product.intoF32 ? int{CUBLASLT_REDUCTION_SCHEME_MASK}
+                                            : CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                       sizeof schemes);
   const uint32_t alignment = 16;
   for (cublasLtMatmulPreferenceAttributes_t operand :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -86,7 +92,7 @@ Prepared prepare(const Float8Product &product) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), made.operation, made.first, made.second,
                                                                made.result, made.result, preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) return {};
+  if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return {};
   made.algorithm = found.algo;
   made.isNative = true;
   return made;

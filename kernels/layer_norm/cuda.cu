@@ -134,7 +134,7 @@ void layerNormBackward(Stream stream, const LayerNormDesc &d, const T *x, const 
                        const float *rstd, const T *dy, T *dx, float *dscale, float *dbias, WriteMode mode,
                        void *workspace) {
   const bool makesParameters = dscale || dbias;
-  const RowBlocks blocks(d.rows, d.cols);
+  const NormRowBlocks blocks(d.rows, d.cols);
   float *partial = static_cast<float *>(workspace);
   chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
     using Rows = decltype(rows);

@@ -104,7 +104,7 @@ void rmsNormForward(Stream stream, const RmsNormDesc &d, const T *x, const float
 template <typename T>
 void rmsNormBackward(Stream stream, const RmsNormDesc &d, const T *x, const float *scale, const float *rstd,
                      const T *dy, T *dx, float *dscale, WriteMode mode, void *workspace) {
-  const RowBlocks blocks(d.rows, d.cols);
+  const NormRowBlocks blocks(d.rows, d.cols);
   float *partial = static_cast<float *>(workspace);
   chooseRows<T>(d.cols, isPackable(d.cols * int64_t{sizeof(T)}, x, dy, dx, scale), [&](auto rows) {
     using Rows = decltype(rows);

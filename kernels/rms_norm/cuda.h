@@ -1,5 +1,5 @@
 // Normalisation by the root mean square on GPUs: the contract of op.h. Sums over a row have a tree that depends on the
-// shape and on whether rows can be read in packs of 16 bytes; sums over rows go by RowBlocks.
+// shape and on whether rows can be read in packs of 16 bytes; sums over rows go by NormRowBlocks.
 #ifndef HYC_KERNELS_RMS_NORM_CUDA_H_
 #define HYC_KERNELS_RMS_NORM_CUDA_H_
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Programs for GPUs, run where there is none: their sources compiled for the host (test/emulation). The losses of every
 # layout are those of the CPU target, whether ranks exchange by way of the host (shm) or by NCCL, which is emulated too;
-# the last steps of a run under NCCL, or of one rank, are a recorded one. With --entry train,evaluate both evaluate between
+# the last steps of a run under NCCL, or of one rank, are a recorded one, and on a device that cannot record the losses are
+# the same. With --entry train,evaluate both evaluate between
 # steps, to equal losses.
 #
 # Usage: emulated_cuda.sh BUILD_FOLDER SOURCE_FOLDER SCRATCH_FOLDER TOLERANCE STEPS COMM MODEL COMPILE_FLAGS...
@@ -35,3 +36,14 @@ done
 "$source/test/e2e/compare_losses.sh" "$scratch/cpu.steps.jsonl" "$scratch/out.steps.jsonl" "$tolerance" "$steps"
 [ "$evaluations" = 0 ] ||
   "$source/test/e2e/compare_losses.sh" "$scratch/cpu.evaluations.jsonl" "$scratch/out.evaluations.jsonl" "$tolerance" "$evaluations"
+
+case "$comm $*" in
+  nccl*) ;;
+  *--tp*|*--pp*|*--dp*) exit 0 ;;
+esac
+HYC_EMULATION_GRAPHS=off HYC_EMULATION_DEVICES=8 "$build/bin/hyc-run" "$scratch/out" --comm "$comm" "${run[@]}" \
+  --log-file "$scratch/plain.jsonl" >"$scratch/run.log" 2>&1 || { cat "$scratch/run.log"; exit 1; }
+grep -q 'steps are run without a graph: CUDA: ' "$scratch/run.log" || { cat "$scratch/run.log"; exit 1; }
+losses() { sed -n 's/.*"\(loss\|evaluate_loss\)":\([^,]*\),.*/\1 \2/p' "$1"; }
+[ "$(losses "$scratch/plain.jsonl")" = "$(losses "$scratch/out.jsonl")" ] ||
+  { echo "other losses where nothing can be recorded"; cat "$scratch/plain.jsonl" "$scratch/out.jsonl"; exit 1; }

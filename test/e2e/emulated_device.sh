@@ -56,7 +56,12 @@ run_one --cuda-graph on --log-file "$scratch/graph.jsonl"
 HYC_EMULATION_GRAPHS=off run_one --log-file "$scratch/fallback.jsonl"
 grep -q 'steps are run without a graph: CUDA: recording a step failed' "$scratch/said" || fail "expected a word on graphs"
 losses() { sed 's/.*"loss":\([^,]*\),"grad_norm":\([^,]*\).*/\1 \2/' "$1"; }
-for log in graph fallback; do
+# What reads the device between the first step and the second, which is recorded.
+run_one --cuda-graph on --checkpoint "$scratch/runs" --checkpoint-every 1 --log-file "$scratch/checkpoints.jsonl"
+run_one --cuda-graph on --evaluate-data "$source/test/models/text.bin" --evaluate-every 1 --evaluate-batches 1 --log-file "$scratch/evaluations.jsonl"
+sed -i '/"evaluate_loss"/d' "$scratch/evaluations.jsonl"
+sed -i '/"checkpoint/d' "$scratch/checkpoints.jsonl"
+for log in graph fallback checkpoints evaluations; do
   [ "$(losses "$scratch/$log.jsonl")" = "$(losses "$scratch/no-graph.jsonl")" ] || fail "other losses in $log.jsonl"
 done
 [ "$(losses "$scratch/graph.jsonl" | sort -u | wc -l)" = 3 ] || fail "a recorded step does not train"

@@ -321,9 +321,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   const Call call{
       *desc, *layoutA, *layoutB, *layoutD, *static_cast<const float *>(alpha), *static_cast<const float *>(beta),
       a,     b,        d};
-  emulation::enqueue(stream, [=] {
+  const cudaError_t put = emulation::enqueue(stream, [=] {
     spoil(workspace, workspaceBytes);
     run(call);
   });
-  return CUBLAS_STATUS_SUCCESS;
+  return put == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

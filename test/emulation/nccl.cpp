@@ -310,8 +310,10 @@ std::vector<Operation> grouped;
 cudaStream_t groupedStream = nullptr;
 std::vector<std::shared_ptr<Group>> joining;
 
-void put(cudaStream_t stream, std::vector<Operation> operations) {
-  emulation::put(stream, [operations = std::move(operations)]() mutable { return advanceAll(operations); });
+ncclResult_t put(cudaStream_t stream, std::vector<Operation> operations) {
+  const cudaError_t error =
+      emulation::put(stream, [operations = std::move(operations)]() mutable { return advanceAll(operations); });
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 } // namespace
@@ -330,8 +332,7 @@ ncclResult_t add(ncclComm_t comm, cudaStream_t stream, const Signature &signatur
   if (operation.isPair() && signature.root == comm->group->rank)
     return ncclInvalidUsage;
   if (groupDepth == 0) {
-    put(stream, {operation});
-    return ncclSuccess;
+    return put(stream, {operation});
   }
   if (!grouped.empty() && groupedStream != stream)
     fail(*comm->group, "one group on two streams");
@@ -399,7 +400,7 @@ ncclResult_t ncclGroupEnd() {
   for (const std::shared_ptr<Group> &group : std::exchange(joining, {}))
     group->join();
   if (!grouped.empty())
-    put(groupedStream, std::exchange(grouped, {}));
+    return put(groupedStream, std::exchange(grouped, {}));
   return ncclSuccess;
 }
 

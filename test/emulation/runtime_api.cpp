@@ -35,6 +35,11 @@ using Pieces = std::map<const char *, size_t>;
 Pieces onDevice, pinned;
 size_t used = kContextBytes;
 cudaError_t lastError = cudaSuccess;
+cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess)
+    lastError = error;
+  return error;
+}
 
 bool contains(const Pieces &pieces, const void *address) {
   auto after = pieces.upper_bound(static_cast<const char *>(address));
@@ -93,6 +98,8 @@ const char *cudaGetErrorString(cudaError_t error) {
     return "device not ready";
   case cudaErrorHostMemoryAlreadyRegistered:
     return "part or all of the requested memory range is already mapped";
+  case cudaErrorStreamCaptureInvalidated:
+    return "operation failed due to a previous error during capture";
   case cudaErrorStreamCaptureUnsupported:
     return "operation not permitted when stream is capturing";
   case cudaErrorStreamCaptureUnjoined:
@@ -217,22 +224,19 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     return cudaSuccess;
   if (emulation::isRecording() && (isPageable(from) || isPageable(to)))
     return emulation::breakRecording();
+  std::function<void()> copy = [=] { std::memmove(to, from, bytes); };
   if (isPageable(from)) {
     const auto *const begin = static_cast<const char *>(from);
-    emulation::enqueue(stream, [to, bytes, staged = std::vector<char>(begin, begin + bytes)] {
-      std::memcpy(to, staged.data(), bytes);
-    });
-  } else {
-    emulation::enqueue(stream, [=] { std::memmove(to, from, bytes); });
+    copy = [to, bytes, staged = std::vector<char>(begin, begin + bytes)] { std::memcpy(to, staged.data(), bytes); };
   }
-  return isPageable(to) ? cudaStreamSynchronize(stream) : cudaSuccess;
+  const cudaError_t error = noted(emulation::enqueue(stream, std::move(copy)));
+  return error == cudaSuccess && isPageable(to) ? cudaStreamSynchronize(stream) : error;
 }
 // On the default stream, and the host goes on.
 cudaError_t cudaMemset(void *to, int value, size_t bytes) { return cudaMemsetAsync(to, value, bytes, nullptr); }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   const emulation::Lock lock(emulation::mutex());
-  emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
-  return cudaSuccess;
+  return noted(emulation::enqueue(stream, [=] { std::memset(to, value, bytes); }));
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute, int value) {

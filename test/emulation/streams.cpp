@@ -127,6 +127,9 @@ void joinRecording(CUstream_st *stream) {
   recording->streams.push_back(stream);
 }
 
+// Of what is put on a stream, until the recording ends: nothing more comes of it.
+bool isInvalid(const CUstream_st &stream) { return stream.isRecorded && recording->isBroken; }
+
 // Whether every node is in front of what the first stream ends with.
 bool isJoined(const Recording &made) {
   std::vector<bool> isReached(made.nodes.size(), false);
@@ -151,16 +154,19 @@ std::recursive_mutex &mutex() {
   return only;
 }
 
-void put(cudaStream_t handle, Work work) {
+cudaError_t put(cudaStream_t handle, Work work) {
   const Lock lock(mutex());
   CUstream_st *const stream = streamOf(handle);
+  if (isInvalid(*stream))
+    return cudaErrorStreamCaptureInvalidated;
   if (stream->isRecorded)
-    return record(stream, std::move(work));
+    return record(stream, std::move(work)), cudaSuccess;
   append(stream, {stream->last}, std::move(work));
+  return cudaSuccess;
 }
 
-void enqueue(cudaStream_t stream, std::function<void()> work) {
-  put(stream, [work = std::move(work)] { return work(), true; });
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work) {
+  return put(stream, [work = std::move(work)] { return work(), true; });
 }
 
 void noteKernel(cudaStream_t stream) {
@@ -255,6 +261,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
         recording->isBroken = true;
       return cudaErrorStreamCaptureIsolation;
     }
+    if (recording->isBroken)
+      return cudaErrorStreamCaptureInvalidated;
     joinRecording(stream);
     for (size_t leaf : event->leaves)
       if (std::find(stream->leaves.begin(), stream->leaves.end(), leaf) == stream->leaves.end())
@@ -284,6 +292,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
   const emulation::Lock lock(emulation::mutex());
   CUstream_st *const stream = streamOf(handle);
+  if (isInvalid(*stream))
+    return cudaErrorStreamCaptureInvalidated;
   if (stream->isRecorded) {
     event->node = nullptr;
     event->recordingNumber = recording->number;

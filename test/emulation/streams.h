@@ -24,7 +24,8 @@ using Work = std::function<bool()>;
 using Lock = std::lock_guard<std::recursive_mutex>;
 std::recursive_mutex &mutex();
 
-void put(cudaStream_t stream, Work work);
+// An error where the stream is being recorded into what cannot be a graph any more.
+cudaError_t put(cudaStream_t stream, Work work);
 // The stream is one of those that have kernels.
 void noteKernel(cudaStream_t stream);
 // Runs whatever can run, of all streams.

@@ -27,11 +27,12 @@ class DeviceExchanger : public Exchanger {
   virtual Status connect(const Program& program, HostExchanger& host, Accelerator& device, EndRun endRun) = 0;
 
   // A step that is recorded (Accelerator::beginRecording): joinRecording, before its end, lets `stream` wait for all
-  // exchanges in it; replay is called before each time that it runs.
+  // exchanges in it, and tells why there can be no such step where one of them has failed, which none does till then;
+  // replay is called before each time that it runs.
   virtual void beginRecording() = 0;
   virtual Status joinRecording(CUstream_st* stream) = 0;
   virtual void endRecording(bool failed) = 0;
-  virtual void replay() = 0;
+  virtual Status replay() = 0;
 };
 
 }  // namespace hycrt

@@ -23,6 +23,14 @@ std::string listOf(const Table<int>& architectures) {
   return text;
 }
 
+Status freeAndTotal(int64_t* free, int64_t* total) {
+  size_t freeBytes = 0, totalBytes = 0;
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemGetInfo(&freeBytes, &totalBytes), "asking for free memory"));
+  *free = static_cast<int64_t>(freeBytes);
+  *total = static_cast<int64_t>(totalBytes);
+  return {};
+}
+
 }  // namespace
 
 Status cudaStatus(cudaError_t error, const std::string& what) {
@@ -223,14 +231,6 @@ Status CudaDevice::checkMemory(const Program& program) const {
                           " free of " + mebibytes(static_cast<int64_t>(total)));
 }
 
-Status freeAndTotal(int64_t* free, int64_t* total) {
-  size_t freeBytes = 0, totalBytes = 0;
-  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaMemGetInfo(&freeBytes, &totalBytes), "asking for free memory"));
-  *free = static_cast<int64_t>(freeBytes);
-  *total = static_cast<int64_t>(totalBytes);
-  return {};
-}
-
 Status CudaDevice::open(const Program& program, const DevicePlace& place) {
   hyc::kernels::cuda::allowTf32(place.tf32);
   HYCRT_RETURN_IF_ERROR(choose(program, place));
@@ -321,6 +321,7 @@ Result<DeviceMemory> CudaDevice::measureMemory() {
 // Who carries out a move stands in the low bits of its number.
 enum class Mover : uint64_t { kFetches, kEvictions, kDisk };
 static constexpr int kMoverBits = 2;
+static constexpr uint64_t kUnrecordedMove = uint64_t{1} << kMoverBits;
 
 static Result<uint64_t> numbered(Result<uint64_t> move, Mover by) {
   if (!move.ok()) return move;
@@ -331,8 +332,18 @@ Result<uint64_t> CudaDevice::startMove(BufferRef source, BufferRef destination, 
   if (isFile(source) || isFile(destination)) return numbered(startDiskMove(source, destination, bytes), Mover::kDisk);
   const bool isEviction = isOnHost(destination);
   TransferStream& stream = isEviction ? evictions_ : fetches_;
-  return numbered(stream.start(onDevice(destination), onDevice(source), bytes, zeros, stream_),
-                  isEviction ? Mover::kEvictions : Mover::kFetches);
+  const Result<uint64_t> started =
+      numbered(stream.start(onDevice(destination), onDevice(source), bytes, zeros, stream_),
+               isEviction ? Mover::kEvictions : Mover::kFetches);
+  if (started.ok() || !tellsLater(started.status())) return started;
+  return kUnrecordedMove;
+}
+
+// While a step is being recorded nothing has run, and whatever fails says that it cannot be recorded.
+bool CudaDevice::tellsLater(const Status& failure) {
+  if (!graph_ || !graph_->isRecording()) return false;
+  if (unrecorded_.ok()) unrecorded_ = failure;
+  return true;
 }
 
 Result<uint64_t> CudaDevice::startDiskMove(BufferRef source, BufferRef destination, int64_t bytes) {
@@ -349,7 +360,8 @@ Status CudaDevice::waitMove(uint64_t move) {
   const uint64_t number = move >> kMoverBits;
   const Mover mover = static_cast<Mover>(move & ((1 << kMoverBits) - 1));
   if (mover == Mover::kDisk) return diskMoves_->wait(number, stream_);
-  return (mover == Mover::kEvictions ? evictions_ : fetches_).wait(number, stream_);
+  const Status waited = (mover == Mover::kEvictions ? evictions_ : fetches_).wait(number, stream_);
+  return waited.ok() || tellsLater(waited) ? Status() : waited;
 }
 
 // Where the image is the arena there is nothing to copy.
@@ -387,29 +399,36 @@ void CudaDevice::checkIndices(const Context& ctx, const char* op, const int64_t*
 }
 
 Status CudaDevice::beginRecording() {
-  indexChecks_.beginRecording();
   graph_ = std::make_unique<StepGraph>();
+  if (const Status begun = graph_->begin(stream_, mostUploaded_); !begun.ok()) {
+    graph_.reset();
+    cudaGetLastError();  // the status says it
+    return begun;
+  }
+  indexChecks_.beginRecording();
   if (exchanger_) exchanger_->beginRecording();
-  return graph_->begin(stream_, lastUploaded_);
+  unrecorded_ = {};
+  return {};
 }
 
 Status CudaDevice::endRecording() {
   const Status joined = exchanger_ ? exchanger_->joinRecording(stream_) : Status();
   Status ended = graph_->end(stream_);
   if (!ended.ok()) hyc::kernels::cuda::forgetGemmFailure();
-  if (ended.ok() && !joined.ok()) ended = joined;
+  if (ended.ok()) ended = joined.ok() ? unrecorded_ : joined;
   if (exchanger_) exchanger_->endRecording(!ended.ok());
   indexChecks_.endRecording(!ended.ok());
   return ended;
 }
 
 Status CudaDevice::launch() {
-  if (exchanger_) exchanger_->replay();
+  if (exchanger_) HYCRT_RETURN_IF_ERROR(exchanger_->replay());
   return graph_->launch(stream_);
 }
 
 Status CudaDevice::finish() {
-  lastUploaded_ = uploaded_;
+  // Reading states back and evaluating end with this, too: a step is the most, if one has come.
+  mostUploaded_ = std::max(mostUploaded_, uploaded_);
   uploaded_ = 0;
   if (const char* failure = hyc::kernels::cuda::gemmFailure()) return unavailableError(failure);
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaGetLastError(), "starting a kernel"));

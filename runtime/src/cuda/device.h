@@ -125,6 +125,7 @@ class CudaDevice : public Accelerator {
   bool isOnHost(BufferRef buffer) const;
   bool isFile(BufferRef buffer) const { return buffer.arena == fileArena_; }
   bool hasImage(BufferRef buffer) const { return !isOnHost(buffer) && !isFile(buffer); }
+  bool tellsLater(const Status& failure);
   Result<uint64_t> startDiskMove(BufferRef source, BufferRef destination, int64_t bytes);
   Status placeOnHost(const ArenaDesc& arena, std::byte* image);
   std::byte* onDevice(BufferRef buffer) const { return arenas_[static_cast<size_t>(buffer.arena)] + buffer.offset; }
@@ -138,7 +139,8 @@ class CudaDevice : public Accelerator {
   TransferStream fetches_, evictions_;  // a bus carries both ways at once
   std::unique_ptr<DiskMoves> diskMoves_;
   std::unique_ptr<StepGraph> graph_;
-  int64_t uploaded_ = 0, lastUploaded_ = 0;  // since the last finish(), and in front of it; for the graph's places
+  int64_t uploaded_ = 0, mostUploaded_ = 0;  // since the last finish(), and between any two; for the graph's places
+  Status unrecorded_;                        // why what is being recorded is no graph; as far as moves have told
   cudaStream_t stream_ = nullptr;
   std::vector<std::byte*> arenas_;
   std::vector<std::byte*> allocated_;  // of the arenas, those that are the device's own

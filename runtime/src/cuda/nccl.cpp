@@ -85,13 +85,16 @@ class NcclExchanger : public DeviceExchanger {
   int memberCount(int group) const override { return host_->memberCount(group); }
   std::string catalogOf(int rank) const override { return host_->catalogOf(rank); }
   ExchangeCounts counts() const override { return {-1}; }
-  void beginRecording() override { arrivals_.beginRecording(); }
+  void beginRecording() override;
   Status joinRecording(CUstream_st* stream) override;
-  void endRecording(bool failed) override { arrivals_.endRecording(failed); }
-  void replay() override { arrivals_.replay(); }
+  void endRecording(bool failed) override;
+  Status replay() override;
 
  private:
   std::byte* at(BufferRef buffer) const { return device_->arena(buffer.arena) + buffer.offset; }
+  bool tellsLater(const Status& failure);
+  Result<Ticket> put(const CollectiveCall& call);
+  Result<Ticket> putTransfers(const TransferUse* uses, int count);
   Status begin(Arrivals::Exchange exchange);
   Result<Ticket> end(const std::string& name, ncclResult_t result);
   Status check(ncclResult_t result, const std::string& what);
@@ -126,6 +129,8 @@ class NcclExchanger : public DeviceExchanger {
   std::vector<cudaEvent_t> done_;  // by number, modulo kEvents
   uint64_t started_ = 0;
   Arrivals arrivals_;
+  bool isRecording_ = false;
+  Status unrecorded_;  // why what is being recorded is no step
 
   EndRun endRun_;
   Arrivals::Exchange joining_;          // the groups, as if it were an exchange
@@ -208,11 +213,24 @@ Result<Ticket> NcclExchanger::end(const std::string& name, ncclResult_t result) 
 Status NcclExchanger::wait(Ticket ticket) {
   if (ticket.channel < 0) return {};
   // Where the event has been taken by a later exchange, that one's end is waited for, which is no sooner.
-  return cudaStatus(cudaStreamWaitEvent(device_->stream(), done_[ticket.sequence % kEvents], 0),
-                    "waiting for an event");
+  const Status waited =
+      cudaStatus(cudaStreamWaitEvent(device_->stream(), done_[ticket.sequence % kEvents], 0), "waiting for an event");
+  return waited.ok() || tellsLater(waited) ? Status() : waited;
+}
+
+// While a step is being recorded nothing has run, and whatever fails says that it cannot be recorded.
+bool NcclExchanger::tellsLater(const Status& failure) {
+  if (isRecording_ && unrecorded_.ok()) unrecorded_ = failure;
+  return isRecording_;
 }
 
 Result<Ticket> NcclExchanger::start(const CollectiveCall& call) {
+  const Result<Ticket> started = put(call);
+  if (started.ok() || !tellsLater(started.status())) return started;
+  return Ticket{0, started_++};
+}
+
+Result<Ticket> NcclExchanger::put(const CollectiveCall& call) {
   const CollectiveDesc& row = program_->collectives[call.collective];
   const int channel = host_->plans().ofGroup[static_cast<size_t>(row.group)];
   const std::vector<int>& members = host_->plans().channels[static_cast<size_t>(channel)].members;
@@ -369,6 +387,12 @@ int NcclExchanger::peerOf(const TransferDesc& transfer) const {
 }
 
 Status NcclExchanger::exchange(const TransferUse* uses, int count) {
+  const Result<Ticket> started = putTransfers(uses, count);
+  if (started.ok()) return wait(*started);
+  return tellsLater(started.status()) ? Status() : started.status();
+}
+
+Result<Ticket> NcclExchanger::putTransfers(const TransferUse* uses, int count) {
   ncclComm_t const world = comms_[static_cast<size_t>(host_->plans().world)];
   Arrivals::Exchange exchange{"the exchange of nothing", {}, {}};
   if (count > 0) exchange.name = std::string("the exchange of ") + program_->transfers[uses[0].transfer].name;
@@ -388,8 +412,7 @@ Status NcclExchanger::exchange(const TransferUse* uses, int count) {
                                                     : ncclRecv(place, bytes, ncclUint8, peer, world, stream_);
   }
   const ncclResult_t ended = ncclGroupEnd();
-  Result<Ticket> ticket = end(name, result == ncclSuccess ? ended : result);
-  return ticket.ok() ? wait(*ticket) : ticket.status();
+  return end(name, result == ncclSuccess ? ended : result);
 }
 
 // ---------------------------------------------------------------------------------------------------------- watching
@@ -491,11 +514,34 @@ Status NcclExchanger::failure(const std::string& what, const Arrivals::Exchange&
       text + "; " + (missing.empty() ? "every rank has arrived" : listOf(missing) + " did not arrive") + " there");
 }
 
+// --------------------------------------------------------------------------------------------------------- recording
+
+void NcclExchanger::beginRecording() {
+  arrivals_.beginRecording();
+  isRecording_ = true;
+  unrecorded_ = {};
+}
+
 // What counts them is behind the events that waits ask for.
 Status NcclExchanger::joinRecording(CUstream_st* stream) {
+  HYCRT_RETURN_IF_ERROR(unrecorded_);
   if (!arrivals_.hasRecorded()) return {};
   HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, stream_), "recording an event"));
   return cudaStatus(cudaStreamWaitEvent(stream, ready_, 0), "waiting for an event");
+}
+
+void NcclExchanger::endRecording(bool failed) {
+  arrivals_.endRecording(failed);
+  isRecording_ = false;
+}
+
+// What has counted the exchanges before is not behind any event that the computation has waited for, and the step's
+// own counting goes on from it.
+Status NcclExchanger::replay() {
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaEventRecord(ready_, stream_), "recording an event"));
+  HYCRT_RETURN_IF_ERROR(cudaStatus(cudaStreamWaitEvent(device_->stream(), ready_, 0), "waiting for an event"));
+  arrivals_.replay();
+  return {};
 }
 
 }  // namespace

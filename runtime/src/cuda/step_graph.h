@@ -29,6 +29,7 @@ class StepGraph {
   void refill() { next_ = 0, isRefilling_ = true; }
   Status launch(cudaStream_t stream);
 
+  bool isRecording() const { return isRecording_; }
   // Whether uploads are this object's: between begin() and end(), and between refill() and launch().
   bool takesUploads() const { return isRecording_ || isRefilling_; }
   Status upload(std::byte* to, const std::byte* from, int64_t bytes, cudaStream_t stream);

@@ -59,9 +59,11 @@ Status StageRunner::runStep(double learningRate) {
 // What could not be recorded has not run either, and is run as any other step.
 Status StageRunner::recordStep(double learningRate) {
   Accelerator& device = *ctx_.accelerator();
-  HYCRT_RETURN_IF_ERROR(device.beginRecording());
-  const Status ran = runSchedule(learningRate);
-  const Status recorded = device.endRecording();
+  Status ran, recorded = device.beginRecording();
+  if (recorded.ok()) {
+    ran = runSchedule(learningRate);
+    recorded = device.endRecording();
+  }
   HYCRT_RETURN_IF_ERROR(recorded.ok() ? ran : ctx_.status());
   if (recorded.ok()) {
     recording_ = Recording::kDone;

@@ -129,6 +129,7 @@ enum cudaError_t {
   cudaErrorNotReady = 600,
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
   cudaErrorStreamCaptureUnjoined = 904,
   cudaErrorStreamCaptureIsolation = 905,
   cudaErrorCapturedEvent = 907,
@@ -211,7 +212,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 cudaError_t cudaFuncSetAttribute(const void *function, cudaFuncAttribute attribute, int value);
 
 namespace emulation {
-void enqueue(cudaStream_t stream, std::function<void()> work);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 void runGrid(const cudaLaunchConfig_t &config, const std::function<void()> &thread);
 // What the device would say of a grid, by the limits of its compute capability.
 cudaError_t checkLaunch(const void *kernel, const cudaLaunchConfig_t &config);
@@ -224,8 +225,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
       error != cudaSuccess)
     return error;
   const std::tuple<Parameters...> values(arguments...);
-  emulation::enqueue(config->stream, [values, kernel, config = *config] {
+  return emulation::enqueue(config->stream, [values, kernel, config = *config] {
     emulation::runGrid(config, [&] { std::apply(kernel, values); });
   });
-  return cudaSuccess;
 }
