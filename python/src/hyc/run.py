@@ -256,7 +256,8 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
 
     def __init__(self) -> None:
         super().__init__(prefix="hyc-", ignore_cleanup_errors=True)
-        self._finalizer.detach()
+        theirs: Any = vars(self)["_finalizer"]
+        theirs.detach()
         self._finalizer = weakref.finalize(self, self._remove, self.name, os.getpid())
         self.names.add(self.name)
 
