@@ -41,6 +41,13 @@ def collate(samples):
     return {name: torch.tensor([(row * 3)[:longest] for row in each]) for name, each in rows.items()}
 
 
+def draw(samples):
+    """Other tokens each time that a sample is seen, as masks of a language model are."""
+    batch = collate(samples)
+    batch["input_ids"] = torch.randint(0, 96, batch["input_ids"].shape)
+    return batch
+
+
 class Stream(torch.utils.data.IterableDataset):
     def __init__(self, samples):
         self.samples = samples
@@ -139,6 +146,15 @@ def test_steps_read_what_transformers_steps_read(ranks, data, given, tmp_path):
     assert histories[1] == histories[0]
 
 
+def test_what_a_collator_draws_is_what_it_draws_for_transformers(ranks, tmp_path):
+    for kind in (Recording, hyc.Trainer):
+        trainer = make(kind, tmp_path, numbered(16), num_train_epochs=2)
+        trainer.data_collator = draw
+        trainer.train()
+        seen = trainer.seen if kind is Recording else [*seen, *ranks.job.seen]
+    assert seen[8:] == seen[:8] and seen[:4] != seen[4:8]
+
+
 @pytest.mark.parametrize("given", [{"max_steps": 5}, {"num_train_epochs": 2.5}, {"num_train_epochs": 2.5, "warmup_steps": 0.3}])
 @pytest.mark.parametrize("flags, chosen", [({"dp": 2}, 1), ({"ranks": 4}, 2), ({}, 2)], ids=["dp", "ranks", "machine"])
 def test_ranks_take_as_many_samples_as_processes_of_transformers(ranks, given, flags, chosen, tmp_path):
@@ -190,6 +206,32 @@ def test_sizes_that_contradict_the_arguments_are_refused_as_by_transformers(rank
         trainer = make(hyc.Trainer, tmp_path, numbered(32), flags=flag, gradient_accumulation_steps=2)
         with pytest.raises(hyc.UsageError, match=rf"{name} \(of the trainer\) is \d+, .*training arguments\)"):
             trainer.train()
+
+
+@pytest.mark.parametrize(
+    "samples, given, left_out",
+    [
+        (18, {}, 2),
+        (18, {"dataloader_drop_last": True}, 0),
+        (23, {"gradient_accumulation_steps": 2}, 7),
+        (23, {"gradient_accumulation_steps": 2, "dataloader_drop_last": True}, 4),
+        (16, {"gradient_accumulation_steps": 2}, 0),
+    ],
+)
+def test_samples_that_transformers_would_train_by_are_told_of(ranks, samples, given, left_out, tmp_path, recwarn):
+    theirs, ours = (make(kind, tmp_path, numbered(samples), num_train_epochs=1, **given) for kind in (Recording, hyc.Trainer))
+    theirs.train()
+    ours.train()
+    told = [str(each.message) for each in recwarn if "are left out, as with dataloader_drop_last" in str(each.message)]
+    assert sum(map(len, theirs.seen)) - sum(map(len, ranks.job.seen)) == left_out
+    assert [int(each.split()[0]) for each in told] == ([left_out] if left_out else [])
+
+
+def test_a_script_in_several_processes_is_refused(ranks, tmp_path, monkeypatch):
+    trainer = make(hyc.Trainer, tmp_path, numbered(16))
+    monkeypatch.setattr(hyc.TrainingArguments, "world_size", property(lambda _: 2))
+    with pytest.raises(hyc.UsageError, match="the script runs in 2 processes, expected one"):
+        trainer.train()
 
 
 def test_batches_of_another_size_are_refused(ranks, tmp_path):

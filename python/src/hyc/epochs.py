@@ -8,7 +8,7 @@ import math
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -43,6 +43,12 @@ class Course:
         if steps < 1:
             raise UsageError(f"num_train_epochs is {args.num_train_epochs}, expected more than 0")
         return Course(steps, per_step, an_epoch, math.ceil(args.num_train_epochs))
+
+    def left_out(self, args: Any, rows: int | None) -> int:
+        """Samples of each epoch that transformers would train by in a smaller step."""
+        batch = args.per_device_train_batch_size
+        theirs = rows if rows is None or not args.dataloader_drop_last else rows // batch * batch
+        return 0 if theirs is None else theirs % self.per_step
 
     def progress(self, epoch: int, steps: int) -> float:
         """What transformers calls the epoch, so many steps behind the beginning of one."""
@@ -94,7 +100,7 @@ def _told_of_epoch(loader: Any, epoch: int) -> None:
             each.set_epoch(epoch)
 
 
-def _batches(loader: Any) -> Iterator[Mapping[str, Any] | None]:
+def _batches(loader: Any) -> Generator[Mapping[str, Any] | None, None, None]:
     """Epoch after epoch, sampled and collated as transformers does; None where one ends."""
     epoch = 0
     while True:
@@ -221,5 +227,6 @@ class Samples:
         return places
 
     def close(self) -> None:
-        """Forgets them."""
+        """Forgets them, and ends what the loader has started."""
+        self._source.close()
         self._file.close()

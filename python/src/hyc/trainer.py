@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,9 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             batch = None if getattr(self.args, "train_sampling_strategy", "") == "batch_rebalance" else self._train_batch_size
             with contextlib.closing(Samples(loader, batch, padding.look, self._account)) as samples:
                 first = samples.first()
-                self.job, course = self._compiled_for(samples, rows_an_epoch(loader, self._train_batch_size), padding, first)
+                rows = rows_an_epoch(loader, self._train_batch_size)
+                self.job, course = self._compiled_for(samples, rows, padding, first)
+                _tell_of_left_out(course.left_out(self.args, rows), rows, course)
                 _write(path, samples, course, padding)
                 events = Events(self, course, samples.places(course), loader, ignore_keys_for_eval)
             return self._run(self.job, path, course, events)
@@ -96,6 +99,11 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         args = self.args
         if resume_from_checkpoint or trial:
             raise UsageError("hyc.Trainer trains from the model's weights; resume by job.train(resume=…)")
+        if args.world_size > 1:
+            raise UsageError(
+                f"the script runs in {args.world_size} processes, expected one: hyc.Trainer starts the ranks itself, as many as dp=, tp= "
+                "or ranks= say"
+            )
         overrides.refuse(self, Trainer)
         overrides.refuse_callbacks(self.callback_handler.callbacks, args.gradient_accumulation_steps > 1)
         if self.optimizer is not None or self.lr_scheduler is not None or self.compute_loss_func is not None:
@@ -185,6 +193,15 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         output = events.end()
         self._finish_current_push()
         return output
+
+
+def _tell_of_left_out(count: int, rows: int | None, course: Course) -> None:
+    if count:
+        warnings.warn(
+            f"{count} of the {rows} samples of an epoch of train_dataset fill no step of {course.per_step} and are left out, as with "
+            "dataloader_drop_last",
+            stacklevel=3,
+        )
 
 
 def _write(path: pathlib.Path, samples: Samples, course: Course, padding: Padding) -> None:
