@@ -10,6 +10,7 @@ pytest.importorskip("accelerate")
 
 import hyc
 from hyc import trainer as trainers
+from hyc.arguments import Settings
 
 torch.set_num_threads(1)  # threads that spin at each other on a busy machine take minutes
 
@@ -146,8 +147,7 @@ def test_several_lengths_train_as_the_longest(tmp_path):
 def test_schedules_and_warm_ups_are_those_of_the_arguments(given, steps, lr_schedule, warmup, tmp_path):
     args = hyc.TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], **given)
     trainer = hyc.Trainer(model=make_model("gpt2"), args=args)
-    flags, config = trainer._settings()
-    trainer._set_schedule(flags, config, steps)
+    flags = Settings.of(trainer, {}).scheduled(args, steps).flags
     assert (flags["lr_schedule"], flags.get("warmup_steps")) == (lr_schedule, warmup)
     assert args.get_warmup_steps(steps) == (7 if warmup is None and "warmup_steps" in given else warmup or 0)
 
@@ -159,11 +159,10 @@ def test_a_scheduler_of_a_configuration_has_the_arguments_for_what_it_leaves_ope
         output_dir=str(tmp_path), use_cpu=True, report_to=[], warmup_steps=0.1, learning_rate=3e-4, deepspeed=config
     )
     trainer = hyc.Trainer(model=make_model("gpt2"), args=args)
-    flags, config = trainer._settings()
-    trainer._set_schedule(flags, config, 50)
-    params = config["scheduler"]["params"]
+    settings = Settings.of(trainer, {}).scheduled(args, 50)
+    params = settings.config["scheduler"]["params"]
     assert params == {"warmup_min_lr": 0, "warmup_max_lr": 3e-4, "warmup_num_steps": 5, "total_num_steps": 50}
-    assert "lr_schedule" not in flags and "warmup_steps" not in flags
+    assert "lr_schedule" not in settings.flags and "warmup_steps" not in settings.flags
 
 
 def test_what_happens_not_within_the_training_is_told_and_the_model_saved_at_its_end(tmp_path):
@@ -399,3 +398,71 @@ def test_a_mask_is_kept_where_what_it_leaves_out_has_labels(tmp_path, monkeypatc
 
     found = compiled(monkeypatch, tmp_path, make_model("llama"), make_data(), data_collator=positions)
     assert found.inputs == ["input_ids", "position_ids"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (torch.optim.SGD, {"lr": 0.5, "momentum": 0.9}),
+        (torch.optim.Adam, {"lr": 1e-2, "betas": (0.8, 0.95), "eps": 1e-6}),
+        (torch.optim.Adam, {"lr": 1e-2, "decoupled_weight_decay": True}),
+        (torch.optim.AdamW, {"lr": 1e-2, "weight_decay": 0.5}),  # transformers gives each parameter its arguments' decay
+        (torch.optim.AdamW, {}),
+    ],
+    ids=["sgd", "adam", "adam, decoupled", "adamw", "torch's defaults"],
+)
+def test_an_optimizer_of_torch_trains_as_in_transformers_trainer(given, tmp_path):
+    found = []
+    for kind, args in ((transformers.Trainer, transformers.TrainingArguments), (hyc.Trainer, hyc.TrainingArguments)):
+        trainer = kind(
+            model=make_model("llama"), args=arguments(args, tmp_path, 4, accumulates=1), train_dataset=make_data(),
+            data_collator=collate, optimizer_cls_and_kwargs=given, **({"optimize": 0} if kind is hyc.Trainer else {}),
+        )  # fmt: skip
+        found.append(losses_of(trainer))
+    assert found[1] == pytest.approx(found[0], abs=1e-4)
+    assert max(found[0]) - min(found[0]) > 0.05
+
+
+@pytest.mark.parametrize(
+    "given, more, says",
+    [
+        ((torch.optim.RMSprop, {}), {}, r"has RMSprop, expected one of torch.optim.AdamW, torch.optim.Adam, torch.optim.SGD"),
+        ((torch.optim.AdamW, {"amsgrad": True}), {}, "has amsgrad=True, expected False"),
+        ((torch.optim.SGD, {"momentum": 0.9, "nesterov": True}), {}, "has nesterov=True, expected False"),
+        ((torch.optim.SGD, {"params": []}), {}, "has params, expected none"),
+        ((torch.optim.SGD, {}), {"deepspeed": {"optimizer": {"type": "Lamb"}}}, "an optimizer by deepspeed, too"),
+    ],
+)
+def test_an_optimizer_that_hyc_has_not_is_refused(given, more, says, tmp_path):
+    trainer = hyc.Trainer(
+        model=make_model("llama"), args=arguments(hyc.TrainingArguments, tmp_path, 4, **more), train_dataset=make_data(),
+        data_collator=collate, optimizer_cls_and_kwargs=given,
+    )  # fmt: skip
+    with pytest.raises(hyc.UsageError, match=f"optimizer_cls_and_kwargs .*{says}"):
+        trainer.train()
+
+
+def test_ranks_that_the_planner_lays_out_train_as_transformers_trainer(tmp_path):
+    theirs = transformers.Trainer(
+        model=make_model("llama"), args=arguments(transformers.TrainingArguments, tmp_path, 8, accumulates=1),
+        train_dataset=make_data(), data_collator=collate,
+    )  # fmt: skip
+    ours = hyc.Trainer(
+        model=make_model("llama"), args=arguments(hyc.TrainingArguments, tmp_path, 4, accumulates=1),
+        train_dataset=make_data(), data_collator=collate, ranks=2,
+    )  # fmt: skip
+    expected = losses_of(theirs)
+    assert losses_of(ours) == pytest.approx(expected, abs=1e-4)
+    assert ours.job.plan.dp == 2
+    assert ours.state.epoch == theirs.state.epoch == 4
+
+
+def test_bad_samples_are_told_of_the_data_set(tmp_path):
+    data = make_data()
+    data[3]["input_ids"][0] = 97
+    trainer = hyc.Trainer(
+        model=make_model("llama"), args=arguments(hyc.TrainingArguments, tmp_path, 4), train_dataset=data,
+        data_collator=collate, optimize=0,
+    )  # fmt: skip
+    with pytest.raises(hyc.DataError, match=r"error: train_dataset: \w+, sample \d+, element 0: found 97, expected 0 to 95"):
+        trainer.train()

@@ -7,13 +7,15 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from . import tools, weights
 from .errors import DataError, InputOutputError, UnavailableError, error_for
@@ -109,25 +111,24 @@ class Run:
 
 
 def _collect(stream: IO[str], into: list[str], hear: Callable[[str], object] | None = None) -> threading.Thread:
-    """Reads a pipe to its end beside whatever else goes on, so that nobody waits for it to be read. `hear` is told each line."""
+    """Reads a pipe to its end, and closes it, beside whatever else goes on, so that nobody waits for it to be read. `hear` is told
+    each line."""
 
     def read() -> None:
-        for line in stream:
-            into.append(line)
-            if hear is not None:
-                hear(line)
+        with stream:
+            for line in stream:
+                into.append(line)
+                if hear is not None:
+                    hear(line)
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     return thread
 
 
-def _lines(read_end: int) -> Iterator[str]:
+def _whole_lines(log: IO[str]) -> Iterator[str]:
     """Whole lines; one that the end of a run cut off is none."""
-    with os.fdopen(read_end, encoding="utf-8") as log:
-        for line in log:
-            if line.endswith("\n"):
-                yield line
+    return (line for line in log if line.endswith("\n"))
 
 
 class LogCopy:
@@ -180,13 +181,47 @@ def launch(
     by default on a terminal without `on_step`. `copy` is told of each line. Signals that
     `relay` takes are passed on, and the run ends by them as it does.
     """
-    read_end, write_end = os.pipe()
     if shows is None:
         shows = on_step is None and sys.stdout.isatty()
-    command = [tools.find("hyc-run"), str(folder), *arguments, f"--log-file=/dev/fd/{write_end}"]
+    said: list[str] = []
+    printed: list[str] = []
+    steps: list[Step] = []
+    with contextlib.closing(copy) if copy is not None else contextlib.nullcontext():
+        process, log = _start([tools.find("hyc-run"), str(folder), *arguments], shows)
+        assert process.stderr is not None
+        threads = [_collect(process.stderr, said, relay.hear if relay else None)]
+        if process.stdout is not None:
+            threads.append(_collect(process.stdout, printed))
+        try:
+            with log, relay.follow(process) if relay else contextlib.nullcontext():
+                for line in _whole_lines(log):
+                    if copy is not None:
+                        copy.add(line)
+                    step = Step.parse(line)
+                    if step is None:
+                        continue
+                    steps.append(step)
+                    for listener in (watch, on_step):
+                        if listener is not None:
+                            listener(step)
+                process.wait()
+        except BaseException:
+            tools.end(process)
+            raise
+    for thread in threads:
+        thread.join()
+    if process.returncode != 0:
+        message = tools.message_of("hyc-run", "".join(said))
+        raise error_for(process.returncode, _naming_data(message, arguments))
+    return steps, "".join(printed)
+
+
+def _start(command: Sequence[str], shows: bool) -> tuple[subprocess.Popen[str], IO[str]]:
+    """A tool, and the pipe that it writes its log to."""
+    read_end, write_end = os.pipe()
     try:
         process = subprocess.Popen(
-            command,
+            [*command, f"--log-file=/dev/fd/{write_end}"],
             stdin=subprocess.DEVNULL,
             stdout=None if shows else subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -195,44 +230,48 @@ def launch(
         )
     except OSError as error:
         os.close(read_end)
-        if copy is not None:
-            copy.close()
         raise UnavailableError(f"cannot start {command[0]}: {error.strerror}") from error
     finally:
         os.close(write_end)
-    said: list[str] = []
-    printed: list[str] = []
-    assert process.stderr is not None
-    threads = [_collect(process.stderr, said, relay.hear if relay else None)]
-    if process.stdout is not None:
-        threads.append(_collect(process.stdout, printed))
-    steps: list[Step] = []
-    try:
-        with relay.follow(process) if relay else contextlib.nullcontext():
-            for line in _lines(read_end):
-                if copy is not None:
-                    copy.add(line)
-                step = Step.parse(line)
-                if step is None:
-                    continue
-                steps.append(step)
-                for listener in (watch, on_step):
-                    if listener is not None:
-                        listener(step)
-            process.wait()
-    except BaseException:
-        tools.end(process)
-        raise
-    finally:
-        if copy is not None:
-            copy.close()
-    for thread in threads:
-        thread.join()
-    if process.returncode != 0:
-        raise error_for(process.returncode, tools.message_of("hyc-run", "".join(said)))
-    return steps, "".join(printed)
+    return process, os.fdopen(read_end, encoding="utf-8")
 
 
-def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+def _naming_data(message: str, arguments: Sequence[str]) -> str:
+    """A message in which files that a user knows nothing of are called what they were made of, as they are themselves: data."""
+    for argument in arguments:
+        flag, _, value = argument.partition("=")
+        path = pathlib.Path(value)
+        if flag in ("--data", "--evaluate-data") and str(path.parent) in TemporaryFolder.names:
+            message = message.replace(f"'{value}'", path.stem).replace(value, path.stem)
+    return message
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A folder in TMPDIR that is gone when nobody has it any more in the process that made it.
+
+    A process that is forked from that one has a copy of all its objects: where it ends, or forgets them, nothing is removed.
+    """
+
+    names: ClassVar[set[str]] = set()  # of all that there are
+
+    def __init__(self) -> None:
+        super().__init__(prefix="hyc-", ignore_cleanup_errors=True)
+        theirs: Any = vars(self)["_finalizer"]
+        theirs.detach()
+        self._finalizer = weakref.finalize(self, self._remove, self.name, os.getpid())
+        self.names.add(self.name)
+
+    @classmethod
+    def _remove(cls, name: str, maker: int) -> None:
+        if os.getpid() == maker:
+            cls.names.discard(name)
+            shutil.rmtree(name, ignore_errors=True)
+
+    def cleanup(self) -> None:
+        """Removes it now."""
+        self._finalizer()
+
+
+def temporary_folder() -> TemporaryFolder:
     """In TMPDIR; gone when nobody has it any more."""
-    return tempfile.TemporaryDirectory(prefix="hyc-", ignore_cleanup_errors=True)
+    return TemporaryFolder()
