@@ -6,9 +6,9 @@
 set -euo pipefail
 bin=$1/bin models=$2 folder=$3
 rm -rf "$folder" && mkdir -p "$folder"
-"$bin/hyc-bench" --ranks 2 --threads 1 --mib 1 --seconds 0.005 --nvme-path "$folder" --name here -o "$folder/machine.json" >"$folder/table"
+"$bin/hyc-bench" --ranks 2 --threads 1 --mib 1 --seconds 0.005 --passes 2 --nvme-path "$folder" --name here -o "$folder/machine.json" >"$folder/table"
 for row in 'product f32 .* flop/s' 'product bf16' 'product f32 .* rows, cold' 'product f32 .* rows, in turns' 'attention' 'memory' 'host copy' 'all_reduce +host +8 bytes' 'all_reduce +host +1 MiB' \
-  'all_gather +host +1 MiB' 'reduce_scatter +host +1 MiB' 'send/receive +host +1 MiB' 'beside +host +1 MiB .* %' 'disk write +4 MiB' 'disk read +4 MiB'; do
+  'all_gather +host +1 MiB' 'reduce_scatter +host +1 MiB' 'send/receive +host +1 MiB' 'beside +host +1 MiB .* %' 'disk write +4 MiB' 'disk read +4 MiB' 'pass 2 of 2' 'the file has medians; between passes differed most: .* to '; do
   grep -qE "^${row/ flop/.flop}" "$folder/table" || { echo "the table has no row '$row':"; cat "$folder/table"; exit 1; }
 done
 python3 - "$folder/machine.json" <<'CHECK'
@@ -20,6 +20,7 @@ assert 0 < machine["attention_share"] <= 1
 assert 0 <= machine["overlap_share"] <= 1
 assert machine.get("product_memory", 1) > 0  # left out where it is noise
 assert machine["name"] == "here"
+assert "the median of 2 passes of 3 blocks" in machine["sources"][0], machine["sources"]
 (tier,) = machine["tiers"]
 assert (tier["name"], tier["ranks"]) == ("host", 2) and 0 < tier["latency"] < 10, tier
 for key in ("rates", "gather_rates", "scatter_rates", "transfer_rates"):

@@ -12,13 +12,13 @@ namespace {
 using hycrt::Result;
 using hycrt::Status;
 
-constexpr int kMostRanks = 1024, kMostThreads = 4096, kMostPort = 65535;
+constexpr int kMostRanks = 1024, kMostThreads = 4096, kMostPort = 65535, kMostPasses = 1000;
 constexpr int64_t kMostMib = 4096;
 constexpr double kMostSeconds = 60;
 
 // CLI11 takes the text, and numbers are looked at here, so that errors read as hyc-run's do.
 struct Texts {
-  std::string ranks, threads, mib, seconds, sshPort, target;
+  std::string ranks, threads, mib, seconds, passes, sshPort, target;
 };
 
 template <typename T>
@@ -49,7 +49,9 @@ Status takeSeconds(const std::string& text, double* value) {
 void addShared(CLI::App& app, BenchOptions& options, Texts& texts) {
   app.add_option("--threads", texts.threads, "Threads a rank; 0: the cores divided by the ranks");
   app.add_option("--mib", texts.mib, "MiB of the largest message, and of each array that kernels run over (64)");
-  app.add_option("--seconds", texts.seconds, "For how long each figure is measured (0.2)");
+  app.add_option("--seconds", texts.seconds, "For how long each figure is measured in a pass (0.2)");
+  app.add_option("--passes", texts.passes,
+                 "How often all of it is measured, one pass after the other: a figure is the median of all passes (3)");
   app.add_option("--nvme-path", options.nvmePath,
                  "Folder on a disk, as hyc-run's: its rate is measured by a file a rank of 4 times --mib");
   app.add_option("--interface", options.interface, "As hyc-run's: the network that the hosts reach each other by");
@@ -60,6 +62,7 @@ Status takeTexts(const Texts& texts, BenchOptions* options) {
   HYCRT_RETURN_IF_ERROR(takeNumber("--ranks", texts.ranks, 1, kMostRanks, &options->ranks));
   HYCRT_RETURN_IF_ERROR(takeNumber("--threads", texts.threads, 0, kMostThreads, &options->threads));
   HYCRT_RETURN_IF_ERROR(takeNumber("--mib", texts.mib, 1, kMostMib, &options->mib));
+  HYCRT_RETURN_IF_ERROR(takeNumber("--passes", texts.passes, 1, kMostPasses, &options->passes));
   HYCRT_RETURN_IF_ERROR(takeNumber("--ssh-port", texts.sshPort, 1, kMostPort, &options->sshPort));
   return takeSeconds(texts.seconds, &options->seconds);
 }
@@ -128,13 +131,13 @@ Result<CommandLine> parseCommandLine(int argc, char** argv) {
 }
 
 std::vector<std::string> argumentsForDevice(const BenchOptions& options) {
-  return {std::to_string(options.mib), std::to_string(options.seconds)};
+  return {std::to_string(options.mib), std::to_string(options.seconds), std::to_string(options.passes)};
 }
 
 std::vector<std::string> argumentsForRanks(const BenchOptions& options) {
-  std::vector<std::string> arguments{"--threads=" + std::to_string(options.threads),
-                                     "--mib=" + std::to_string(options.mib),
-                                     "--seconds=" + std::to_string(options.seconds)};
+  std::vector<std::string> arguments{
+      "--threads=" + std::to_string(options.threads), "--mib=" + std::to_string(options.mib),
+      "--seconds=" + std::to_string(options.seconds), "--passes=" + std::to_string(options.passes)};
   if (!options.nvmePath.empty()) arguments.push_back("--nvme-path=" + options.nvmePath);
   if (!options.interface.empty()) arguments.push_back("--interface=" + options.interface);
   if (options.plaintext) arguments.push_back("--plaintext");

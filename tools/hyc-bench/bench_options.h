@@ -20,7 +20,8 @@ struct BenchOptions {
   int ranks = 0;          // on this machine; 0: one a core, 8 at most
   int threads = 0;        // a rank; 0: the cores divided by the ranks
   int64_t mib = 64;       // of the largest message, and of each array that kernels run over
-  double seconds = 0.2;   // for which each figure is measured
+  double seconds = 0.2;   // for which each figure is measured in a pass
+  int passes = 3;         // of everything, one after the other
 };
 
 inline constexpr char kDeviceProgram[] = "hyc-bench-cuda";  // measures the GPU, beside hyc-bench
@@ -36,7 +37,7 @@ hycrt::Result<CommandLine> parseCommandLine(int argc, char** argv);
 
 // What ranks are to know of it, and back.
 std::vector<std::string> argumentsForRanks(const BenchOptions& options);
-// What kDeviceProgram is called with: MIB SECONDS.
+// What kDeviceProgram is called with: MIB SECONDS PASSES.
 std::vector<std::string> argumentsForDevice(const BenchOptions& options);
 hycrt::Result<BenchOptions> optionsOfRank(const std::vector<std::string>& arguments);
 

@@ -1,5 +1,5 @@
-// hyc-bench-cuda MIB SECONDS: what hyc's kernels reach on the first GPU, a line a figure for the hyc-bench that has
-// started it. Times are the device's own, between events.
+// hyc-bench-cuda MIB SECONDS PASSES: what hyc's kernels reach on the first GPU, a line a figure for the hyc-bench that
+// has started it. Times are the device's own, between events.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,9 +29,17 @@ class DeviceBench {
  public:
   DeviceBench(int64_t mib, double seconds) : bytes_(kTimesMib * (mib << 20)), enough_(seconds / kBlocks) {}
 
-  void run(const cudaDeviceProp& device) {
+  void run(const cudaDeviceProp& device, int passes) {
     std::printf("%c0 %s\n", kAboutMark, device.name);
     tell({Measure::kDeviceMemory, Tier::kNone, static_cast<int64_t>(device.totalGlobalMem), 1, 1});
+    for (int pass = 1; pass <= passes; ++pass) {
+      if (pass > 1) std::printf("%c%d of %d\n", kPassMark, pass, passes);
+      measureOnce(device);
+    }
+  }
+
+ private:
+  void measureOnce(const cudaDeviceProp& device) {
     products<float>(Measure::kProduct, kLastFloatEdge);
     products<Bf16>(Measure::kNarrowProduct, kLastEdge);
     if (device.major * 10 + device.minor >= 89) float8Products();
@@ -43,7 +51,6 @@ class DeviceBench {
     launches();
   }
 
- private:
   void tell(const Figure& figure) {
     std::printf("%s\n", encode(figure).c_str());
     std::fflush(stdout);
@@ -144,10 +151,10 @@ class DeviceBench {
 int main(int argc, char** argv) {
   using namespace hycbench;
   using namespace hyc::kernels;
-  if (argc != 3) {
+  if (argc != 4) {
     cuda::endBench(64, "this is hyc-bench's program for GPUs, which it starts itself: hyc-bench --target cuda");
   }
   const cudaDeviceProp device = cuda::openDevice();
-  DeviceBench(std::strtoll(argv[1], nullptr, 10), std::strtod(argv[2], nullptr)).run(device);
+  DeviceBench(std::strtoll(argv[1], nullptr, 10), std::strtod(argv[2], nullptr)).run(device, std::atoi(argv[3]));
   return 0;
 }

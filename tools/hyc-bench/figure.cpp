@@ -40,6 +40,11 @@ std::string sizeOf(const Figure& figure) {
   return withUnit(size, {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}, {1, "bytes"}});
 }
 
+bool countsOperations(Measure measure) {
+  return isProduct(measure) || measure == Measure::kAttention || measure == Measure::kThinProduct ||
+         measure == Measure::kCachedProduct;
+}
+
 }  // namespace
 
 bool isProduct(Measure measure) {
@@ -76,12 +81,7 @@ hycrt::Result<Figure> decode(const std::string& line) {
 
 std::string headOfRows() { return "what            tier     size                      time         a rank\n"; }
 
-static bool countsOperations(Measure measure) {
-  return isProduct(measure) || measure == Measure::kAttention || measure == Measure::kThinProduct ||
-         measure == Measure::kCachedProduct;
-}
-
-static std::string rateOf(const Figure& figure) {
+std::string rateOf(const Figure& figure) {
   if (figure.measure == Measure::kDeviceMemory) return "";
   if (figure.measure == Measure::kOverlap) return withUnit(100 * figure.rate, {{1, "%"}});
   if (figure.measure == Measure::kLaunch) return withUnit(figure.rate, {{1e3, "k/s"}, {1, "/s"}});

@@ -54,11 +54,15 @@ const char* nameOf(Tier tier);
 
 // A line that begins with kFigureMark and has no end.
 inline constexpr char kFigureMark = '\x02';
+// Before the figures of a pass but the first: its number and how many there are, as people say them ("2 of 3").
+inline constexpr char kPassMark = '\x04';
 // Before all figures, of rank 0: its threads, and behind a space its CPU; or 0 threads, and the device.
 inline constexpr char kAboutMark = '\x03';
 std::string encode(const Figure& figure);
 hycrt::Result<Figure> decode(const std::string& line);
 
+// "2.1 GB/s", "33 %"; "" of a device's memory.
+std::string rateOf(const Figure& figure);
 // "all_reduce      host       64 KiB      31.2 us      2.10 GB/s"
 std::string toRow(const Figure& figure);
 std::string headOfRows();

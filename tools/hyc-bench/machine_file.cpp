@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "hycrt/token.h"
+#include "passes.h"
 
 namespace hycbench {
 namespace {
@@ -35,7 +36,7 @@ std::vector<Figure> of(const std::vector<Figure>& figures, Measure measure, Tier
   for (const Figure& figure : figures) {
     if (figure.measure == measure && figure.tier == tier) chosen.push_back(figure);
   }
-  std::sort(chosen.begin(), chosen.end(), [](const Figure& a, const Figure& b) { return a.size < b.size; });
+  std::stable_sort(chosen.begin(), chosen.end(), [](const Figure& a, const Figure& b) { return a.size < b.size; });
   return chosen;
 }
 
@@ -79,19 +80,28 @@ std::string today() {
   return text;
 }
 
-// Bytes a second: of what a thin product takes longer than one of as many operations whose matrices are in a cache.
-// Nothing where that is noise.
-double productMemory(const std::vector<Figure>& thin, const std::vector<Figure>& cached) {
-  if (thin.empty() || cached.empty()) return 0;
-  const double longer = thin[0].seconds - cached[0].seconds;
-  return longer > 0.05 * cached[0].seconds ? static_cast<double>(kThinBytes) / longer : 0;
+// Bytes a second: of what a thin product takes longer than one of as many operations whose matrices are in a cache,
+// with which it was measured in turns; the median of all passes. Nothing where that is noise.
+double productMemory(const std::vector<Figure>& told) {
+  const std::vector<Figure> thin = of(told, Measure::kThinProduct), cached = of(told, Measure::kCachedProduct);
+  std::vector<double> longer;
+  for (size_t i = 0; i < std::min(thin.size(), cached.size()); ++i) {
+    longer.push_back(thin[i].seconds / cached[i].seconds - 1);
+  }
+  if (longer.empty()) return 0;
+  const double part = median(longer);
+  return part > 0.05 ? static_cast<double>(kThinBytes) / (part * mediansOf(cached)[0].seconds) : 0;
 }
 
 // How the figures came about, for people.
-void addSources(const Bench& bench, const std::vector<Figure>& figures, Json* file) {
+void addSources(const Bench& bench, const std::vector<Figure>& told, Json* file) {
   Json& sources = (*file)["sources"] = Json::array();
-  const char* const how = bench.onDevice ? "; the median of 3" : "; the slowest rank's, the median of 3";
+  const std::string how = std::string(bench.onDevice ? "" : "; the slowest rank's") + "; the median of " +
+                          std::to_string(bench.passes) + (bench.passes == 1 ? " pass" : " passes") + " of 3 blocks";
   sources.push_back("all: hyc-bench on " + today() + ", " + describe(bench) + how);
+  if (const std::optional<Spread> widest = widestSpread(told)) {
+    sources.push_back("between passes differed most: " + describe(*widest));
+  }
   if (bench.onDevice) {
     sources.push_back("product_share: of bf16; attention_share: forward and gradient, of heads of 64 and of 128");
     return;
@@ -116,7 +126,8 @@ std::string describe(const Bench& bench) {
          counted(bench.hosts, "host") + ", " + bench.cpu;
 }
 
-std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) {
+std::string machineFile(const Bench& bench, const std::vector<Figure>& told) {
+  const std::vector<Figure> figures = mediansOf(told);
   Json file;
   file["name"] = bench.name;
   const auto set = [&](const char* key, double value) {
@@ -137,7 +148,7 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   for (const Figure& shape : of(figures, Measure::kAttention)) attention = mean(attention, shape.rate);
   const double wide = best(products);
   if (attention > 0 && wide > 0) set("attention_share", std::min(1.0, attention / wide));
-  set("product_memory", productMemory(of(figures, Measure::kThinProduct), of(figures, Measure::kCachedProduct)));
+  set("product_memory", productMemory(told));
   for (const Figure& product : products) {
     file["product_share"].push_back(
         {{"operations", product.size}, {"share", rounded(std::max(1e-3, product.rate / best(products)))}});
@@ -153,7 +164,7 @@ std::string machineFile(const Bench& bench, const std::vector<Figure>& figures) 
   for (Tier tier : {Tier::kHost, Tier::kCluster}) {
     for (const Figure& beside : of(figures, Measure::kOverlap, tier)) file["overlap_share"] = rounded(beside.rate);
   }
-  addSources(bench, figures, &file);
+  addSources(bench, told, &file);
   return file.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -16,6 +16,7 @@
 #include "hycrt/standard_output.h"
 #include "hycrt/token.h"
 #include "machine_file.h"
+#include "passes.h"
 #include "rank.h"
 #include "ssh.h"
 
@@ -41,6 +42,11 @@ class Table {
   Status take(const std::string& line) {
     if (!line.empty() && line[0] == kAboutMark) {
       about(line.substr(1));
+      return {};
+    }
+    if (!line.empty() && line[0] == kPassMark) {
+      std::printf("pass %s\n", hycrt::printable(line.substr(1)).c_str());
+      std::fflush(stdout);
       return {};
     }
     if (line.empty() || line[0] != kFigureMark) {
@@ -83,11 +89,22 @@ Result<std::vector<hycrun::Host>> hostsFor(const BenchOptions& options) {
   return hosts;
 }
 
+// How far passes agree; more than this means that something else ran, or that the machine is shared.
+std::string differences(const std::vector<Figure>& figures) {
+  constexpr double kMuch = 1.2;
+  const std::optional<Spread> widest = widestSpread(figures);
+  if (!widest) return "";
+  const std::string advice =
+      widest->ratio() > kMuch ? ": other work was going on; measure when there is none, or by more --passes" : "";
+  return "the file has medians; between passes differed most: " + describe(*widest) + advice + "\n";
+}
+
 Status measure(const BenchOptions& options) {
   HYCRT_RETURN_IF_ERROR(checkMachineFile(options.output));
   Bench bench;
   bench.name = options.name.empty() ? hostName() : options.name;
   bench.onDevice = options.onDevice;
+  bench.passes = options.passes;
   Table table(&bench);
   const TakeLine take = [&](const std::string& line) { return table.take(line); };
   Status status;
@@ -106,6 +123,7 @@ Status measure(const BenchOptions& options) {
   }
   HYCRT_RETURN_IF_ERROR(status);
   HYCRT_RETURN_IF_ERROR(writeMachineFile(options.output, machineFile(bench, table.figures)));
+  std::fputs(differences(table.figures).c_str(), stdout);
   const char* const missing = options.onDevice           ? "exchanges between GPUs and disks were not measured\n"
                               : options.nvmePath.empty() ? "no disk was measured: --nvme-path DIR names one\n"
                                                          : "";

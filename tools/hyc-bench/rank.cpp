@@ -132,6 +132,14 @@ class BenchRank {
   }
 
   Status measureAll() {
+    for (int pass = 1; pass <= options_.passes; ++pass) {
+      if (pass > 1 && environment_.rank == 0) std::printf("%c%d of %d\n", kPassMark, pass, options_.passes);
+      HYCRT_RETURN_IF_ERROR(measureOnce());
+    }
+    return {};
+  }
+
+  Status measureOnce() {
     HYCRT_RETURN_IF_ERROR(measureProducts<float>(Measure::kProduct));
     HYCRT_RETURN_IF_ERROR(measureProducts<hyc::kernels::Bf16>(Measure::kNarrowProduct));
     HYCRT_RETURN_IF_ERROR(measureThinProduct());
