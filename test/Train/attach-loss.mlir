@@ -44,3 +44,13 @@ hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}, %t: tensor<2x4xi6
 // CHECK: hyc.func @train(%{{.*}} {hyc.input = "input_ids", hyc.source = "sample"},
 // CHECK-SAME: {hyc.input = "token_type_ids", hyc.source = "sample"},
 // CHECK-SAME: {hyc.input = "labels", hyc.source = "sample"})
+
+// -----
+
+// Scores of 64 bits are compared in 32, in which the loss is computed; its sum has 64 bits on the way.
+hyc.func @train(%x: tensor<2x4xi64> {hyc.input = "input_ids"}, %p: tensor<2x4x8xf64> {hyc.input = "p", hyc.source = "token"})
+    -> (tensor<2x4x8xf64> {hyc.output = "logits"}) {
+  hyc.return %p : tensor<2x4x8xf64>
+}
+// CHECK: %[[SCORES:.*]] = hyc.convert %{{.*}} {id = "loss.scores"} : (tensor<2x4x8xf64>) -> tensor<2x4x8xf32>
+// CHECK: hyc.cross_entropy %[[SCORES]], %{{.*}} {id = "loss"}

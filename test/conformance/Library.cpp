@@ -114,11 +114,13 @@ Libraries::Libraries(std::vector<LoweredTest> &tests) {
     Unit &unit = units.back();
     std::string name = "program" + std::to_string(i % kTestsPerUnit);
     bool prepares = programs[i].first.find("runPrepare(") != std::string::npos;
-    unit.source += "\nnamespace " + name + " {\n" + programs[i].first + "}\nextern \"C\" void " + name +
+    unit.source += "\nnamespace " + name + " {\n" + programs[i].first + "}\nextern \"C\" const char* " + name +
                    "_run(std::byte* const* arenas) {\n  static constexpr hycrt::Program kNone = {};\n"
+                   "  static std::string said;\n"
                    "  hycrt::Context ctx(kNone, {}, arenas, nullptr);\n  " +
                    (prepares ? name + "::runPrepare(ctx);\n  " : "") + name +
-                   "::runForward(ctx, {0, 0, 0, true});\n}\n";
+                   "::runForward(ctx, {0, 0, 0, true});\n  said = ctx.status().message();\n"
+                   "  return ctx.status().ok() ? nullptr : said.c_str();\n}\n";
     for (LoweredTest *test : programs[i].second) {
       test->library = static_cast<int>((units.size() - 1) * kTestsPerUnit + i % kTestsPerUnit);
       unit.tests.push_back(test);
@@ -163,7 +165,7 @@ void Libraries::compile() {
 std::string Libraries::run(const LoweredTest &test) const {
   const Unit &unit = units[test.library / kTestsPerUnit];
   std::string name = "program" + std::to_string(test.library % kTestsPerUnit) + "_run";
-  auto *call = reinterpret_cast<void (*)(std::byte *const *)>(dlsym(unit.handle, name.c_str()));
+  auto *call = reinterpret_cast<const char *(*)(std::byte *const *)>(dlsym(unit.handle, name.c_str()));
   if (!call)
     return "has no entry " + name;
   std::vector<std::vector<std::byte>> memory;
@@ -177,7 +179,8 @@ std::string Libraries::run(const LoweredTest &test) const {
   for (const auto &[tensor, place] : test.inputs)
     if (!tensor.bytes.empty())
       std::memcpy(arenas[place.arena] + place.offset, tensor.bytes.data(), tensor.bytes.size());
-  call(arenas.data());
+  if (const char *failure = call(arenas.data()))
+    return failure;
   for (size_t i = 0; i < test.outputs.size(); ++i) {
     const auto &[expected, place] = test.outputs[i];
     std::string difference = compare(expected, reinterpret_cast<const char *>(arenas[place.arena] + place.offset));

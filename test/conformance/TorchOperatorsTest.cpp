@@ -1,10 +1,12 @@
 // Every operator of torch.export that hyc reads, over torch's own samples (torch/export_operators.py): results as
-// imported and as phase 1 leaves them, and gradients. Then places where derivatives jump (torch/edge_cases.py), some of
-// ONNX's operators. What is refused stands in torch/refused.txt, with what the message says.
+// imported and as phase 1 leaves them, gradients, and the loss of the rank program. Then places where derivatives jump
+// (torch/edge_cases.py), some of ONNX's operators. What is refused stands in torch/refused.txt, with what the message
+// says.
 #include "../e2e/SafeTensors.h"
 #include "../equivalence/TrainedModule.h"
 #include "dialects/Hyc/HycDialect.h"
 #include "hyc/Interpreter/Interpreter.h"
+#include "hyc/Interpreter/RankInterpreter.h"
 #include "test/Places.h"
 
 #include <algorithm>
@@ -146,15 +148,34 @@ public:
       std::vector<double> actual = own ? own->toDoubles() : std::vector<double>(gradient->second.values.size(), 0);
       expectNear(actual, gradient->second.values, gradient->first);
     }
+    checkProgram(module, plan, batch, *step);
   }
 
 private:
+  /// The same step by the rank program, whose kernels also look at numbers of elements that are none.
+  void checkProgram(TrainedModule &module, const Plan &plan, const interpreter::NamedTensors &batch,
+                    const interpreter::StepResult &expected) const {
+    for (Phase phase : {Phase::Plan, Phase::Local, Phase::Rank})
+      if (!module.enter(phase, plan)) { // the target may lack a kernel, and has to say so
+        EXPECT_NE(module.diagnostics().find("has no kernel on this target"), std::string::npos) << module.diagnostics();
+        return;
+      }
+    auto ranks = interpreter::RankInterpreter::create(module.get(), interpreterOptions());
+    ASSERT_TRUE(succeeded(ranks)) << module.diagnostics();
+    auto step = ranks->runStep(batch, 1e-3);
+    ASSERT_TRUE(succeeded(step)) << module.diagnostics();
+    expectNear({step->lossSum, step->gradNorm}, {expected.lossSum, expected.gradNorm}, "loss and norm of the program");
+  }
+
   llvm::FailureOr<interpreter::Interpreter> create(const TrainedModule &module) const {
+    return interpreter::Interpreter::create(module.get(), interpreterOptions());
+  }
+  interpreter::Options interpreterOptions() const {
     interpreter::Options options;
     // At an edge it matters what is rounded.
     options.arithmetic = isEdge ? interpreter::Arithmetic::AsTyped : interpreter::Arithmetic::Wide;
     options.baseDirectory = kCases;
-    return interpreter::Interpreter::create(module.get(), options);
+    return options;
   }
   static std::vector<std::string> outputNames(FuncOp entry) {
     std::vector<std::string> names;

@@ -5,6 +5,7 @@
 #include "hyc/Driver/Interruption.h"
 #include "hyc/Plan/SettingTable.h"
 #include "hyc/Plan/SettingsJson.h"
+#include "hyc/Support/NearestName.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -28,10 +29,14 @@ static std::string describeUsage(StringRef said) {
   first.consume_front("hyc-compile: ");
   std::string text = "hyc-compile: error: ";
   if (first.consume_front("Unknown command line argument '")) {
-    StringRef nearest = rest.split('\n').first;
-    text += "unknown flag '" + first.take_until([](char c) { return c == '\''; }).str() + "'";
-    if (nearest.consume_front("hyc-compile: Did you mean '"))
-      text += "; the nearest is '" + nearest.take_until([](char c) { return c == '\''; }).str() + "'";
+    const auto isQuote = [](char c) { return c == '\''; };
+    StringRef nearest = rest.split('\n').first, flag = first.take_until(isQuote);
+    text += "unknown flag '" + flag.str() + "'";
+    const bool isOffered = nearest.consume_front("hyc-compile: Did you mean '");
+    nearest = nearest.take_until(isQuote);
+    // What resembles it no more is no help.
+    if (isOffered && hyc::nameDistance(flag, nearest) <= std::max<size_t>(2, flag.size() / 3))
+      text += "; the nearest is '" + nearest.str() + "'";
     return text + " (--help lists all)\n";
   }
   if (first.starts_with("Too many positional"))

@@ -64,6 +64,13 @@ void DiagnosticCollector::collect(Diagnostic &diagnostic) {
     usage |= !anyError && StringRef(told.message).starts_with("--");
     anyError = true;
   }
+  // The model is imported once for each entry, and again where sizes are looked for.
+  const bool isKnown =
+      told.severity == CompileDiagnostic::Warning && llvm::any_of(collected, [&](const auto &before) {
+        return before.severity == told.severity && before.location == told.location && before.message == told.message;
+      });
+  if (isKnown)
+    return;
   add(std::move(told));
   for (Diagnostic &note : diagnostic.getNotes())
     collect(note);

@@ -181,7 +181,9 @@ static Error bindBatch(ModelInput &input, const CompileOptions &options) {
           "input \"" + name + "\" has a batch of " + Twine(batch) +
           ", but batch = --micro-batch × --dp (and global batch = --micro-batch × --grad-accum × --dp): " +
           (batch % dp == 0 ? "with --dp " + Twine(dp) + " it needs --micro-batch " + Twine(batch / dp)
-                           : "--dp must divide it, and is " + Twine(dp)));
+                           : "--dp must divide it, and is " + Twine(dp)) +
+          "; the export has fixed this batch: for another one export the model with a batch that varies, or with that "
+          "one");
   }
   return Error::success();
 }

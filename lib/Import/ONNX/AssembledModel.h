@@ -27,6 +27,8 @@ inline constexpr llvm::StringLiteral kNextValue = "hyc.next_value";
 inline constexpr llvm::StringLiteral kUnbiasedAverage = "hyc_unbiased_average";
 /// Attribute of Gather over a table's rows: the row that has no gradient.
 inline constexpr llvm::StringLiteral kPaddingRow = "hyc_padding_row";
+/// Attribute of Gather over a table's rows: 1 where PyTorch refuses what is below 0, which ONNX counts from the end.
+inline constexpr llvm::StringLiteral kCountsFromFront = "hyc_counts_from_front";
 /// The operator, of a domain of hyc's own, that keeps the gradient from its operand.
 inline constexpr llvm::StringLiteral kStopGradient = "hyc:StopGradient";
 /// Operators of the same domain: the logarithm of the gamma function, and its derivative.

@@ -87,7 +87,8 @@ bool NodeImport::checkAttributes() {
     return true; // no exporter has written it
   llvm::ArrayRef<AttributeRow> rows = rowsOf(nameInTable(node));
   for (const onnxfile::Attribute &attribute : node.attribute()) {
-    if (owner.getFile().isAssembled() && llvm::is_contained({kUnbiasedAverage, kPaddingRow}, attribute.name()))
+    if (owner.getFile().isAssembled() &&
+        llvm::is_contained({kUnbiasedAverage, kPaddingRow, kCountsFromFront}, attribute.name()))
       continue;
     const AttributeRow *sameName = nullptr, *inSet = nullptr, *fitting = nullptr;
     for (const AttributeRow &row : rows) {

@@ -123,6 +123,21 @@ std::optional<Binding> Importer::readGiven(const onnxfile::Value &input, StringR
   return binding;
 }
 
+/// Of a size for a dimension that is not there: those that are.
+static std::string withoutDimension(const llvm::StringSet<> &symbols) {
+  std::string text = "the model has no symbolic dimension of that name";
+  llvm::SmallVector<StringRef> names;
+  for (StringRef symbol : symbols.keys())
+    if (!symbol.empty())
+      names.push_back(symbol);
+  llvm::sort(names);
+  constexpr size_t kMost = 10;
+  if (names.empty())
+    return text + ", and no other: all its sizes are fixed";
+  return text + "; it has " + llvm::join(llvm::ArrayRef(names).take_front(kMost), ", ") +
+         (names.size() > kMost ? " and " + std::to_string(names.size() - kMost) + " more" : "");
+}
+
 LogicalResult Importer::importInputs() {
   llvm::StringSet<> initializers, symbols;
   for (const onnxfile::Tensor &tensor : file.getGraph().initializer())
@@ -149,9 +164,9 @@ LogicalResult Importer::importInputs() {
   }
   for (const auto &dim : options.dims)
     if (!symbols.contains(dim.getKey()) || dim.getValue() < 1)
-      return emitError(file.getLoc()) << "--dim " << dim.getKey() << "=" << dim.getValue()
-                                      << (dim.getValue() < 1 ? ": expected a size of at least 1"
-                                                             : ": the model has no symbolic dimension of that name");
+      return emitError(file.getLoc()) << "--dim " << dim.getKey() << "=" << dim.getValue() << ": "
+                                      << (dim.getValue() < 1 ? "expected a size of at least 1"
+                                                             : withoutDimension(symbols));
   module = ModuleOp::create(file.getLoc());
   (*module)->setAttr(kModelFolder, builder.getStringAttr(file.getFolder()));
   builder.setInsertionPointToEnd(module->getBody());

@@ -1,6 +1,7 @@
 // Operators that pick elements by index. On the running model slices and rows of a table by integer ids (an embedding)
 // are ops of their own, the rest is hyc.gather; arithmetic on shapes and positions is evaluated here.
 #include "Expansion.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace hyc;
 using namespace hyc::onnx;
@@ -119,23 +120,34 @@ bool contains(const HostTensor &indices, int64_t wanted) {
   return false;
 }
 
-/// Whether numbers are an input's, in any order or width: the loader refuses those that are not from 0 on.
-bool areInput(Value numbers) {
+/// Whether numbers are known not to be below 0: an input's, in any order or width, of which the loader refuses others;
+/// an order, a count, a truth, a constant; and what sums, products and the like make of such.
+bool areNeverNegative(Value numbers, int depth = 0) {
+  constexpr int kMostDepth = 8;
   if (auto argument = dyn_cast<BlockArgument>(numbers))
     return isa<FuncOp>(argument.getOwner()->getParentOp());
+  auto type = cast<RankedTensorType>(numbers.getType()).getElementType();
   Operation *op = numbers.getDefiningOp();
-  return isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, ConvertOp>(op) &&
-         llvm::all_of(op->getOperands(), [](Value operand) {
-           return isa<IntegerType>(cast<RankedTensorType>(operand.getType()).getElementType()) && areInput(operand);
-         });
+  if (!isa<IntegerType>(type) || depth == kMostDepth)
+    return false;
+  if (type.isInteger(1) || isa<ArgSortOp, IotaOp>(op))
+    return true;
+  DenseIntElementsAttr constant;
+  if (matchPattern(numbers, m_Constant(&constant)))
+    return llvm::none_of(constant, [](const APInt &number) { return number.isNegative(); });
+  if (auto reduce = dyn_cast<ReduceOp>(op); reduce && reduce.getKind() == ReductionKind::prod)
+    return false; // of many it wraps round
+  auto from = isa<SelectOp>(op) ? op->getOperands().drop_front() : op->getOperands();
+  return isa<ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ConcatOp, ConvertOp, AddOp, MulOp, MaxOp, MinOp, SelectOp,
+             ReduceOp, CumSumOp>(op) &&
+         llvm::all_of(from, [&](Value operand) { return areNeverNegative(operand, depth + 1); });
 }
 
-/// Whether indices are not counted from the end: PyTorch refuses to look up what is below 0, as hyc does where nothing
-/// tells PyTorch's lookup from an index.
+/// Whether indices need not be counted from the end: PyTorch refuses to look up what is below 0.
 bool countsFromFront(NodeImport &node) {
   std::optional<TracedCall> call = node.traced();
-  return node.importer().getFile().isAssembled() || (call && call->target == "aten.embedding.default") ||
-         areInput(node.value(1));
+  return node.getInt(kCountsFromFront, 0) != 0 || (call && call->target == "aten.embedding.default") ||
+         areNeverNegative(node.value(1));
 }
 
 LogicalResult importGather(NodeImport &node) {

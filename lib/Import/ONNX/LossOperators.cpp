@@ -31,6 +31,9 @@ Binding crossEntropy(Expansion &e, NodeImport &node, StringRef reduction) {
   classesLast.push_back(1);
   if (classesLast.size() > 2)
     scores = e.transpose(scores, classesLast);
+  Type type = scores.type.getElementType();
+  if (type.isF64()) // whose kernel is of f32, and adds up in f64
+    scores = e.cast(scores, importer.getBuilder().getF32Type());
   Binding labels = e.cast(node.input(1), importer.getBuilder().getI64Type());
   // Without the attribute every label counts.
   int64_t ignored = node.getInt("ignore_index", -std::numeric_limits<int64_t>::max());
@@ -42,7 +45,6 @@ Binding crossEntropy(Expansion &e, NodeImport &node, StringRef reduction) {
     count = emitted ? emitted.getDefiningOp<CrossEntropyOp>().getCount() : Value();
     return emitted;
   });
-  Type type = scores.type.getElementType();
   if (!e.ok() || reduction == "sum")
     return e.ok() ? e.cast(sum, type) : sum;
   return e.cast(e.div(sum, e.cast(importer.ofValue(count), sum.type.getElementType())), type);

@@ -131,7 +131,8 @@ private:
       if (neighbour.share.type)
         share = share.type ? e.mul(share, neighbour.share) : neighbour.share;
     }
-    Binding values = e.gather(rows, e.where(isInside, index, e.integer(-1)), 1, 1);
+    // What lies outside is 0, whatever its nearest element within is.
+    Binding values = e.where(e.reshape(isInside, {samples, count, 1}), e.gather(rows, index, 1, 1), number(0));
     if (!share.type || !e.ok())
       return values;
     Binding beside = e.reshape(e.cast(share, image.type.getElementType()), {samples, count, 1});

@@ -82,10 +82,12 @@ template <bool CountsBack> void embeddingBag(NodeTranslation &node) {
                    << ", expected a vector of them, and a sum, a mean or a maximum";
     return;
   }
+  if (dividesByFrequency(node))
+    return;
   ScalarType type = node.metaOf("weight").type;
   Name weight = node.tensor("weight"), indices = node.operand("indices", ScalarType::I64),
        offsets = node.operand("offsets", ScalarType::I64);
-  Name rows = node.emit("Gather", {weight, indices}, {{{"axis", 0}}}), result;
+  Name rows = node.emit("Gather", {weight, indices}, {{{"axis", 0}, {hyc::onnx::kCountsFromFront, 1}}}), result;
   if (node.has("per_sample_weights"))
     rows = node.emit("Mul", {rows, node.emit("Unsqueeze", {node.tensor("per_sample_weights"), node.constant({-1})})});
   std::optional<int64_t> each = equalBags(node);

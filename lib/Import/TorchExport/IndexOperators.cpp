@@ -5,6 +5,15 @@
 
 using namespace hyc::torchexport;
 
+bool hyc::torchexport::dividesByFrequency(NodeTranslation &node) {
+  if (!node.boolean("scale_grad_by_freq", false))
+    return false;
+  node.error()
+      << "divides gradients by how often a row is looked up (scale_grad_by_freq), which hyc does not: export the "
+         "model without";
+  return true;
+}
+
 namespace {
 Name shapeOf(NodeTranslation &node, const Name &value) { return node.emit("Shape", {value}); }
 
@@ -132,7 +141,9 @@ void gather(NodeTranslation &node) {
 
 /// By integers of torch's embedding. The padding row is read as any other, and has no gradient.
 void embedding(NodeTranslation &node) {
-  Attributes attributes{{{"axis", 0}}};
+  if (dividesByFrequency(node))
+    return;
+  Attributes attributes{{{"axis", 0}, {hyc::onnx::kCountsFromFront, 1}}};
   if (int64_t padding = node.integer("padding_idx", -1); padding >= 0)
     attributes.integers.push_back({hyc::onnx::kPaddingRow, padding});
   node.finish(node.emit("Gather", {node.tensor("weight"), node.tensor("indices")}, attributes));

@@ -226,6 +226,9 @@ Name putAt(NodeTranslation &node, const Name &self, int64_t tensorRank, int64_t 
 /// `values` in the place of the elements from `begin` to `end` of dimension `dim`, which has `size`.
 Name putRange(NodeTranslation &node, const Name &self, int64_t dim, int64_t size, int64_t begin, int64_t end,
               const Name &values);
+/// Whether the rows of a table that the node looks up are to have gradients divided by how often each is; says that
+/// hyc does not.
+bool dividesByFrequency(NodeTranslation &node);
 /// Gives losses of single elements or samples, their mean or their sum, as the node's `reduction` says.
 void finishLoss(NodeTranslation &node, const Name &losses);
 /// The root of sums of squares. Where nothing was added up torch gives norms and deviations no gradient.

@@ -23,7 +23,7 @@ public:
   Execution(RankCall &call, rank::CallOp op) : call(call), op(op), described(op) {}
 
   LogicalResult run(const kernels::ReferenceRow &reference) {
-    if (failed(loadIns()))
+    if (failed(loadIns()) || failed(checkIndices()))
       return failure();
     if (described.describes(kPredicate) && described.find(kPredicate) && integerValue(kernels::kPredicate) == 0)
       return success();
@@ -112,6 +112,22 @@ private:
     if (succeeded(value))
       tensors[name] = *value;
     return success(succeeded(value));
+  }
+
+  /// As programs do (hycrt/indices.h).
+  LogicalResult checkIndices() {
+    std::optional<uint64_t> bound = op.getIndexBound();
+    if (!bound)
+      return success();
+    auto uncounted = op->getAttrOfType<IntegerAttr>("ignore_index");
+    const Tensor &indices = find(std::string_view(op.getIndexOperand()->data(), op.getIndexOperand()->size()));
+    for (int64_t i = 0, e = indices.getNumElements(); i < e; ++i) {
+      int64_t index = indices.getInteger(i);
+      if (static_cast<uint64_t>(index) >= *bound && !(uncounted && index == uncounted.getInt()))
+        return op.emitError("takes element ") << index << " of " << *bound << " (at place " << i << " of " << e
+                                              << " indices), expected 0 to " << *bound - 1;
+    }
+    return success();
   }
 
   /// Zeros, but for what is updated.

@@ -2,6 +2,7 @@
 // predicted right where that is asked for.
 #include "LossSums.h"
 #include "TrainingState.h"
+#include "hyc/Support/NearestName.h"
 #include "hyc/Transforms/Train/Passes.h"
 
 #include "mlir/IR/Builders.h"
@@ -44,6 +45,20 @@ static Value findOutput(FuncOp function, StringRef name, StringRef option) {
     error << "it has no outputs";
   else
     error << "its outputs are " << llvm::join(names, ", ");
+  if (option != "loss")
+    return {};
+  constexpr StringRef kLosses[] = {"cross_entropy", "causal_lm", "mse", "binary_cross_entropy"};
+  error << "; losses of an output are " << llvm::join(ArrayRef(kLosses).drop_back(), ", ") << " and "
+        << kLosses[std::size(kLosses) - 1];
+  // As torch's functions and modules are called, and by a slip of the hand.
+  std::string plain = name.lower();
+  llvm::erase_if(plain, [](char c) { return !llvm::isAlnum(c); });
+  for (StringRef known : llvm::reverse(kLosses)) { // binary_cross_entropy has another in it
+    std::string same = known.str();
+    llvm::erase(same, '_');
+    if (nameDistance(plain, same) <= 2 || StringRef(plain).contains(same))
+      return error << ": did you mean " << known << "?", Value();
+  }
   return {};
 }
 

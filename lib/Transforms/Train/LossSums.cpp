@@ -77,9 +77,13 @@ static Value countBestLabels(LossBuilder &b, Value scores, Value labels) {
 
 LossSums hyc::train::sumCrossEntropy(OpBuilder &builder, Value scores, Value labels, int64_t ignoreIndex,
                                      bool countsCorrect) {
+  LossBuilder b(builder, scores.getLoc());
+  auto type = cast<RankedTensorType>(scores.getType());
+  // Its kernels are of f32 and narrower scores, and add up in f64.
+  if (type.getElementType().isF64())
+    scores = b.make<ConvertOp>(".scores", RankedTensorType::get(type.getShape(), builder.getF32Type()), scores);
   auto op = CrossEntropyOp::create(builder, scores.getLoc(), scores, labels, static_cast<uint64_t>(ignoreIndex));
   setId(op, "loss");
-  LossBuilder b(builder, scores.getLoc());
   return {op.getLossSum(), op.getCount(), countsCorrect ? countBestLabels(b, scores, labels) : Value()};
 }
 

@@ -68,8 +68,9 @@ Status refuseWords(const CLI::App& app, const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word.size() < 2 || word[0] != '-') continue;
     const std::string name = word.substr(0, word.find('='));
-    return usageError("unknown option '" + name + "'; the nearest is '" + nearest(name, optionsOf(asked)) +
-                      "' (--help lists all)");
+    const std::string meant = resembling(name, optionsOf(asked));
+    return usageError("unknown option '" + name + "'" + (meant.empty() ? "" : "; the nearest is '" + meant + "'") +
+                      " (--help lists all)");
   }
   if (!commands.empty()) return usageError("unknown command '" + words.front() + "', expected " + commands);
   return usageError("unexpected argument '" + words.front() + "'; --help tells what is expected");

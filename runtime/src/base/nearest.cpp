@@ -34,4 +34,10 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   return best;
 }
 
+std::string resembling(const std::string& word, const std::vector<std::string>& candidates) {
+  const std::string best = nearest(word, candidates);
+  const bool resembles = editDistance(word.substr(0, 100), best) <= std::max(2, static_cast<int>(word.size()) / 3);
+  return resembles ? best : "";
+}
+
 }  // namespace hycrt

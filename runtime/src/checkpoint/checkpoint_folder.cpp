@@ -224,9 +224,11 @@ Result<Checkpoint> newestCheckpoint(const std::string& directory, bool verifies,
     if (status.code() != StatusCode::kData) return status;
     skipped(status.message());
   }
-  const std::string found = steps->empty()
-                                ? "holds no checkpoint, expected folders step-N"
-                                : "holds " + std::to_string(steps->size()) + " checkpoints, none of them whole";
+  const std::string found =
+      steps->empty() ? "holds no checkpoint, expected folders step-N"
+      : steps->size() == 1
+          ? "holds one checkpoint, which is not whole; move it away to start anew"
+          : "holds " + std::to_string(steps->size()) + " checkpoints, none of them whole; move them away to start anew";
   return unavailableError("'" + directory + "' " + found);
 }
 

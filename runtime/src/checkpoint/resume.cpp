@@ -54,9 +54,9 @@ Status takeResume(RunOptions* options, CheckpointCheck check, const std::functio
     if (steps->empty()) options->resume.clear();
     if (steps->empty()) return {};
   }
-  Result<Checkpoint> newest = newestCheckpoint(
-      directory, check == CheckpointCheck::kBytes,
-      [&](const std::string& why) { note("warning: " + why + "; the checkpoint before it is taken"); });
+  Result<Checkpoint> newest =
+      newestCheckpoint(directory, check == CheckpointCheck::kBytes,
+                       [&](const std::string& why) { note("warning: " + why + "; an earlier one is looked for"); });
   if (!newest.ok()) return newest.status();
   options->resume = newest->folder;
   return {};
@@ -88,7 +88,7 @@ Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::s
   };
   const Result<Checkpoint> newest = newestCheckpoint(
       directory_, /*verifies=*/true,
-      [&](const std::string& why) { note("warning: " + why + "; the checkpoint before it is taken"); }, isOwn, givesUp);
+      [&](const std::string& why) { note("warning: " + why + "; an earlier one is looked for"); }, isOwn, givesUp);
   if (newest.ok()) return newest->folder;
   return newest.status().code() == StatusCode::kUnavailable ? Result<std::string>(std::string()) : newest.status();
 }

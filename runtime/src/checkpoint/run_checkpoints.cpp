@@ -115,7 +115,7 @@ Status RunCheckpoints::checkData(const Dataset* data, const RunOptions& options,
 }
 
 // What a layer's tensors do not tell; where they differ themselves, checkTensors names them.
-Status RunCheckpoints::checkTraining(const Manifest& manifest, const RunOptions& options, int rank) {
+Status RunCheckpoints::checkTraining(const Manifest& manifest) {
   training_ = {manifest.optimizer, manifest.adapter, {}};
   const std::string config = manifest.folder + "/model/" + kAdapterFiles.config;
   if (manifest.adapter && access(config.c_str(), F_OK) == 0) {
@@ -132,12 +132,21 @@ Status RunCheckpoints::checkTraining(const Manifest& manifest, const RunOptions&
         "; compile with the rank, alpha and variant that the checkpoint has, or go on from its adapters as "
         "a new training (hyc-checkpoint export FROM ADAPTER; hyc-compile --lora ADAPTER)");
   }
-  const bool areTold = !before.optimizer.empty() && !manifest.optimizer.empty();
-  if (rank == 0 && areTold && !options.evaluate && before.optimizer != manifest.optimizer) {
-    note("another optimizer goes on from '" + resumed_->folder + "': it was " + before.optimizer + "; it is " +
+  return {};
+}
+
+// Another optimizer may go on where it keeps the same states.
+Status RunCheckpoints::checkStates(const Context& ctx, const Manifest& manifest, const RunOptions& options) {
+  const Result<CheckpointTensors> tensors = checkpointTensors(ctx);
+  if (!tensors.ok()) return tensors.status();
+  const Status fitting = checkTensors(*tensors, *resumed_);
+  const std::string before = resumed_->manifest.training ? resumed_->manifest.training->optimizer : "";
+  const bool isAnother = !before.empty() && !manifest.optimizer.empty() && before != manifest.optimizer;
+  if (fitting.ok() && isAnother && rankOf(ctx.mesh(), ctx.at()) == 0 && !options.evaluate) {
+    note("another optimizer goes on from '" + resumed_->folder + "': it was " + before + "; it is " +
          manifest.optimizer);
   }
-  return {};
+  return fitting;
 }
 
 int64_t RunCheckpoints::itemShift(int64_t globalBatch) const {
@@ -149,9 +158,7 @@ Status RunCheckpoints::load(const Context& ctx, const Manifest& manifest, const 
   std::vector<bool> filled;
   const int64_t begin = monotonicNs();
   if (resumed_) {
-    Result<CheckpointTensors> tensors = checkpointTensors(ctx);
-    if (!tensors.ok()) return tensors.status();
-    HYCRT_RETURN_IF_ERROR(checkTensors(*tensors, *resumed_));
+    HYCRT_RETURN_IF_ERROR(checkStates(ctx, manifest, options));
     HYCRT_RETURN_IF_ERROR(readStates(ctx, *resumed_, &filled));
   }
   HYCRT_RETURN_IF_ERROR(initializeStates(ctx.program(), ctx.at(), options.seed, manifest.modelFiles, arenas, filled));

@@ -36,8 +36,8 @@ class RunCheckpoints {
   // Whether the data is what the checkpoint's run had.
   Status checkData(const Dataset* data, const RunOptions& options, int64_t samplesOfStep);
 
-  // Whether the programs train what the checkpoint's did: adapters that are scaled alike. Another optimizer is told.
-  Status checkTraining(const Manifest& manifest, const RunOptions& options, int rank);
+  // Whether the programs train what the checkpoint's did: adapters that are scaled alike.
+  Status checkTraining(const Manifest& manifest);
 
   // Steps that are over, before the first of this run; how many of them updated nothing; and the difference of the
   // first step's first sample to its number times the global batch.
@@ -82,6 +82,8 @@ class RunCheckpoints {
   bool hasWritten() const { return lastWritten_ >= 0; }
 
  private:
+  Status checkStates(const Context& ctx, const Manifest& manifest, const RunOptions& options);
+
   Status over(const Context& ctx, const Status& status);
   bool hasRoom(const Context& ctx, int64_t needed, int ranksHere) const;
   std::optional<Checkpoint> resumed_;

@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/nearest.h"
@@ -199,6 +201,32 @@ std::string nearestOf(const std::string& name, const std::vector<std::string>& n
   return found.empty() ? "" : " (the nearest is '" + found + "')";
 }
 
+// What an optimizer keeps of parameters, as in "exp_avg, exp_avg_sq"; nothing where one of the tensors is no such
+// state.
+std::optional<std::string> statesIn(const std::vector<std::string>& tensors) {
+  std::set<std::string> keys;
+  for (const std::string& tensor : tensors) {
+    const std::optional<StateName> name = splitStateName(tensor);
+    if (!name || name->key.empty()) return std::nullopt;
+    keys.insert(name->key);
+  }
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + key;
+  return text.empty() ? "none" : text;
+}
+
+constexpr char kFromWeights[] =
+    "; to start from its weights alone, export them (hyc-checkpoint export) and compile with --weights";
+
+// Where all that differs is which states there are of parameters: another optimizer's. Else ok.
+Status checkKeptStates(const std::vector<std::string>& unknown, const std::vector<std::string>& missing,
+                       const std::string& folder) {
+  const std::optional<std::string> had = statesIn(unknown), wanted = statesIn(missing);
+  if (!had || !wanted || *had == *wanted) return {};
+  return dataError("'" + folder + "' was trained by another optimizer: of parameters it has kept " + *had +
+                   " that this program does not, and this one wants " + *wanted + kFromWeights);
+}
+
 }  // namespace
 
 Status checkTensors(const CheckpointTensors& wanted, const Checkpoint& checkpoint) {
@@ -208,7 +236,7 @@ Status checkTensors(const CheckpointTensors& wanted, const Checkpoint& checkpoin
     if (!wanted.rows.count(name) && !isOptionalTensor(name)) heldNames.push_back(name);
   }
   for (const auto& [name, row] : wanted.rows) {
-    if (!held.count(name)) wantedNames.push_back(name);
+    if (!held.count(name) && !row.isOptional) wantedNames.push_back(name);
   }
   for (const auto& [name, row] : wanted.rows) {
     const auto found = held.find(name);
@@ -227,11 +255,13 @@ Status checkTensors(const CheckpointTensors& wanted, const Checkpoint& checkpoin
     faults.push_back("'" + name + "' is nothing that the programs keep" + nearestOf(name, wantedNames));
   }
   if (faults.empty()) return {};
+  if (faults.size() == heldNames.size() + wantedNames.size()) {
+    HYCRT_RETURN_IF_ERROR(checkKeptStates(heldNames, wantedNames, checkpoint.folder));
+  }
   std::string text;
   for (size_t i = 0; i < std::min(faults.size(), kMostTold); ++i) text += (i > 0 ? "; " : "") + faults[i];
   if (faults.size() > kMostTold) text += "; and " + std::to_string(faults.size() - kMostTold) + " more";
-  return dataError("'" + checkpoint.folder + "' is no checkpoint of this model and optimizer: " + text +
-                   "; to start from its weights alone, export them (hyc-checkpoint export) and compile with --weights");
+  return dataError("'" + checkpoint.folder + "' is no checkpoint of this model and optimizer: " + text + kFromWeights);
 }
 
 Status readStates(const Context& ctx, const Checkpoint& checkpoint, std::vector<bool>* filled) {

@@ -78,7 +78,7 @@ Status RankRun::prepare() {
   if (!copy.ok()) return copy.status();
   HYCRT_RETURN_IF_ERROR(checkpoints_.prepare(environment_.rank, &options_, std::move(*copy)));
   HYCRT_RETURN_IF_ERROR(checkpoints_.checkFolder(environment_.rank, options_));
-  HYCRT_RETURN_IF_ERROR(checkpoints_.checkTraining(manifest_, options_, environment_.rank));
+  HYCRT_RETURN_IF_ERROR(checkpoints_.checkTraining(manifest_));
   HYCRT_RETURN_IF_ERROR(takeTimeLimit());
   const int threads = threads_ = threadsPerRank(options_, manifest_.threads, environment_);
   HYCRT_RETURN_IF_ERROR(checkThreads(program_, threads));

@@ -131,6 +131,18 @@ EDGES = {
          lambda: (*(torch.randn(2, length, 4, requires_grad=True) for length in (2, 3, 3)), torch.tensor([[1, 0, 1], [0, 0, 0]]))),
         (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, torch.tensor([[True, False, True], [False] * 3])),
          lambda: tuple(torch.randn(length, 4, requires_grad=True) for length in (2, 3, 3)))],
+    "edge.negative_indices": [
+        (lambda x, w: (x[(x[:, 0] > 0).long() - 2], w[(x[:, 1] > 0).long() - 3], w[(x > 0).long() - 2, :2], F.embedding((x[:, 0] > 0).long(), w)),
+         lambda: (learned([[1.0, -2.0], [-3.0, 4.0]]), learned([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])))],
+    "edge.scaled_by_frequency": [
+        (lambda w: F.embedding(torch.tensor([1, 1, 2]), w, scale_grad_by_freq=True), lambda: (learned(ROWS + EQUAL),)),
+        (lambda w: F.embedding_bag(torch.tensor([1, 1, 2]), w, torch.tensor([0, 2]), scale_grad_by_freq=True, mode="sum"),
+         lambda: (learned(ROWS + EQUAL),))],
+    "edge.sampled_outside": [
+        (lambda x, grid, mode=mode: [F.grid_sample(x, grid, mode, padding, aligned) for padding in ("zeros", "border", "reflection")
+                                     for aligned in (False, True)],
+         lambda: (torch.randn(2, 3, 4, 5, requires_grad=True), (torch.rand(2, 3, 4, 2) * 4 - 2).requires_grad_()))
+        for mode in ("bilinear", "nearest", "bicubic")],
     "edge.written": [
         (written_through_copies, lambda: (learned([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),)),
         (written_through_views, lambda: (learned([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),)),

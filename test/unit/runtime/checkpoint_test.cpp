@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/state_names.h"
 #include "checkpoint/state_reader.h"
 #include "compiled_folder.h"
 #include "hycrt/step_report.h"
@@ -418,7 +419,8 @@ TEST_F(Checkpoints, ThatAreDamagedGiveWayToTheOneBefore) {
   files_.write(name, bytes);
   CommandResult result = run(eight_, {"--steps", "2", "--resume", runs()});
   EXPECT_EQ(result.status, 0) << result.errors;
-  EXPECT_TRUE(says(result.errors, "first.weight") && says(result.errors, "the checkpoint before it")) << result.errors;
+  EXPECT_TRUE(says(result.errors, "first.weight") && says(result.errors, "an earlier one is looked for"))
+      << result.errors;
   EXPECT_TRUE(says(result.output, "step 2/2")) << result.output;
   // Asked for by its name there is no other.
   result = run(eight_, {"--steps", "2", "--resume", step(2)});
@@ -504,6 +506,26 @@ TEST_F(Checkpoints, OfAnotherModelAreToldFromItsOwn) {
   EXPECT_TRUE(says(status.message(), "'second.weights' is missing (the nearest is 'second.weight')"));
   EXPECT_TRUE(says(status.message(), "'second.weight' is nothing that the programs keep"));
   EXPECT_FALSE(says(status.message(), "fp8"));
+}
+
+TEST_F(Checkpoints, OfAnotherOptimizerAreToldByWhatItKeeps) {
+  write(one_, "1");
+  Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(1));
+  ASSERT_TRUE(checkpoint.ok());
+  hycrt::CheckpointTensors wanted;
+  auto& held = checkpoint->manifest.parts.tensors;
+  for (const auto& [name, tensor] : std::map(held.begin(), held.end())) {
+    if (!hycrt::isParameterName(name)) continue;
+    wanted.rows[name] = {tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, 0, false};
+    wanted.rows["optimizer.state." + name + ".momentum_buffer"] = wanted.rows[name];
+    for (const char* moment : {".exp_avg", ".exp_avg_sq"}) held["optimizer.state." + name + moment] = tensor;
+  }
+  const hycrt::Status status = hycrt::checkTensors(wanted, *checkpoint);
+  EXPECT_EQ(status.code(), hycrt::StatusCode::kData);
+  EXPECT_TRUE(says(status.message(),
+                   "of parameters it has kept exp_avg, exp_avg_sq that this program does not, and "
+                   "this one wants momentum_buffer; to start from its weights alone"))
+      << status.message();
 }
 
 // ----------------------------------------------------------------------------------------------------- disks and kills

@@ -419,7 +419,7 @@ TEST_F(Lasting, EndWhileACheckpointIsReadWhereTheyAreAskedTo) {
     EXPECT_EQ(result.status, signal == SIGTERM ? 75 : 130) << result.errors;
     EXPECT_TRUE(says(result.errors, "; the ranks are not started again")) << result.errors;
     EXPECT_FALSE(says(result.errors, "restart 1")) << result.errors;
-    EXPECT_FALSE(says(result.errors, "the checkpoint before it is taken")) << result.errors;
+    EXPECT_FALSE(says(result.errors, "an earlier one is looked for")) << result.errors;
   }
 }
 
