@@ -244,6 +244,7 @@ def compile(
     folder = pathlib.Path(output) if output is not None else scratch / "out"
     names: weights.Names | None = None
     inputs: tuple[str, ...] = ()
+    prefix = ""
     if isinstance(model, (str, os.PathLike)):
         if lengths is not None:
             raise UsageError('lengths are given with a path, expected dim={"seq": [128, 512]}, by the dimension\'s name')
@@ -251,6 +252,7 @@ def compile(
             raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
     else:
         tracing.check_module(model)
+        model, prefix = tracing.unwrapped(model)
         if sample_inputs is None:
             raise UsageError("sample_inputs are missing: they say what forward is called with, and in which sizes")
         if lengths is not None and keywords.get("dim") is not None:
@@ -275,7 +277,7 @@ def compile(
                 keywords["dim"] = {traced.length: [int(length) for length in lengths]}
             with archive.placed():
                 said_out, said = programs_of(archive.path)
-        inputs, names = traced.inputs, weights.Names.of(model)
+        inputs, names = traced.inputs, weights.Names.of(model, prefix)
     reads = datasets.Inputs(inputs, keywords.get("labels") or "labels", loss == "causal_lm")
     return Job(folder, reads, names, said_out, tuple(tools.notes_of(said)), keeps)
 
