@@ -284,7 +284,9 @@ def compile(
             raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
     else:
         tracing.check_module(model)
-        model, prefix = tracing.unwrapped(model)
+        inner, prefix = tracing.unwrapped(model)
+        tracing.tell_of_wrapper(model, prefix)
+        model = inner
         if sample_inputs is None:
             raise UsageError("sample_inputs are missing: they say what forward is called with, and in which sizes")
         if lengths is not None and keywords.get("dim") is not None:

@@ -64,12 +64,14 @@ def unwrapped(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:
     """The model within torch.compile's or torch's data parallelism, and what its tensors' names have in front with these."""
     prefix = ""
     while (part := _WRAPPERS.get(type(model).__name__)) and type(model).__module__.startswith("torch."):
-        if part == "module":
-            warnings.warn(
-                f"model is a {type(model).__name__}, whose module is trained: what spreads it is hyc's dp=", HycWarning, stacklevel=3
-            )
         model, prefix = getattr(model, part), f"{prefix}{part}."
     return model, prefix
+
+
+def tell_of_wrapper(model: torch.nn.Module, prefix: str) -> None:
+    """Warns where data parallelism of torch's, of which `prefix` tells, is given up for hyc's."""
+    if "module." in prefix:
+        warnings.warn(f"model is a {type(model).__name__}, whose module is trained: what spreads it is hyc's dp=", HycWarning, stacklevel=3)
 
 
 def _check_values(model: torch.nn.Module) -> None:
