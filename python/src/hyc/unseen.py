@@ -34,6 +34,18 @@ _OWN_DERIVATIVE = {
 }
 # Of torch's own all are, but for those that round, and those that ranks of torch's would exchange by.
 _TORCHS_OTHERS = ("torch.ao.", "torch.distributed.", "torch.testing.")
+def _bounded_root(x: torch.Tensor) -> torch.Tensor:
+    """RecurrentGemma's root, whose derivative is bounded at 1,000: its value, and x over the bounded divisor less that, for the gradient."""
+    import torch
+
+    divisor = torch.sqrt(torch.clip(4.0 * x.detach(), min=1e-6))
+    return torch.sqrt(x.detach()) + (x - x.detach()) / divisor
+
+
+# Functions of libraries whose backward is another, said in forward: taken instead.
+_SAID_IN_FORWARD: dict[str, Callable[..., Any]] = {
+    "transformers.models.recurrent_gemma.modeling_recurrent_gemma.SqrtBoundDerivative": _bounded_root
+}
 _IN_FORWARD = (
     "say the gradient in forward: scale * x + ((1 - scale) * x).detach() has x's value and scale times its gradient, -1 reverses it; "
     "x + (f(x) - x).detach() has f's value and x's gradient"
@@ -205,6 +217,8 @@ class Watch:
             # Its forward is in no_grad, which torch.export takes over, for itself and for all that comes after.
             if issubclass(cls, CheckpointFunction):
                 return arguments[0](*arguments[2:], **keywords)
+            if said := _SAID_IN_FORWARD.get(f"{cls.__module__}.{cls.__qualname__}"):
+                return said(*arguments, **keywords)
             taken = [each for each in (*arguments, *keywords.values()) if isinstance(each, torch.Tensor) and each.requires_grad]
             has_gradient = not knows_gradients or (torch.is_grad_enabled() and bool(taken))
             if has_gradient and self._lost is None and not _is_own_derivative(cls):
