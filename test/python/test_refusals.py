@@ -284,3 +284,45 @@ def test_numbers_of_numpy_are_numbers():
     ]  # fmt: skip
     with pytest.raises(hyc.UsageError, match="tp is True, expected a whole number"):
         settings.to_arguments({"tp": True}, options, "hyc.compile")
+
+
+@pytest.mark.parametrize(
+    "loss, says",
+    [
+        ("mse_loss", "did you mean mse"),
+        ("crossentropy", "did you mean cross_entropy"),
+        (torch.nn.MSELoss(), "loss is MSELoss, expected text: cross_entropy, causal_lm, mse, .*; the nearest is 'mse'"),
+        (torch.nn.BCEWithLogitsLoss, "loss is BCEWithLogitsLoss, .*; the nearest is 'binary_cross_entropy'"),
+        (torch.nn.functional.cross_entropy, "loss is cross_entropy, .*; the nearest is 'cross_entropy'"),
+        (3, "loss is int, .* or the name of an output that is the loss$"),
+    ],
+)
+def test_a_loss_that_is_none_is_told_with_the_nearest(loss, says):
+    with pytest.raises(hyc.UsageError, match=says):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), loss=loss, plan_only=True)
+
+
+@pytest.mark.parametrize(
+    "keywords, kind, says",
+    [
+        ({"betas": 0.9}, hyc.UsageError, "betas is 0.9, expected 2 numbers"),
+        ({"eps": "small"}, hyc.UsageError, "eps is 'small', expected a number"),
+        ({"betas": (0.9, 1.5)}, hyc.DataError, "two numbers from 0 to 1"),
+        ({"eps": 1e-6, "optimizer": "sgd"}, hyc.DataError, "optimizer.params.eps is 1e-06, but sgd has no such parameter"),
+    ],
+)
+def test_parameters_of_the_optimizer_that_are_none(keywords, kind, says):
+    with pytest.raises(kind, match=says):
+        hyc.compile(torch.nn.Linear(4, 2), torch.ones(2, 4), loss="mse", **keywords)
+
+
+def test_settings_that_are_wrong_cost_no_trace():
+    def forward(*_):
+        raise AssertionError("the model is traced")
+
+    model = make_language_model()
+    model.forward = forward
+    with pytest.raises(hyc.UsageError, match="--tp is 0"):
+        hyc.compile(model, TOKENS, tp=0)
+    with pytest.raises(hyc.DataError, match='unknown key "zero_optimisation"'):
+        hyc.compile(model, TOKENS, config={"zero_optimisation": {"stage": 1}})

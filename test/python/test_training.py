@@ -623,3 +623,46 @@ def test_a_checkpoint_is_evaluated_to_the_loss_that_its_run_told(tmp_path):
     run = job.train(data, steps=6, checkpoint=tmp_path / "runs", evaluate_data=data)
     loss = job.evaluate(data, resume=tmp_path / "runs")
     assert loss == run.evaluations[-1].loss != job.evaluate(data)
+
+
+def test_betas_and_eps_are_the_optimizers():
+    torch.manual_seed(12)
+    model, data = torch.nn.Linear(6, 3), {"input": torch.randn(16, 6), "labels": torch.randn(16, 3)}
+    config = {"optimizer": {"type": "AdamW", "params": {"lr": 0.05, "betas": [0.9, 0.999]}}}
+    job = hyc.compile(model, data["input"], loss="mse", config=config, betas=(0.5, 0.8), eps=1e-2, micro_batch=4, optimize=0)
+    batches = [{name: tensor[i : i + 4] for name, tensor in data.items()} for i in range(0, 16, 4)]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, betas=(0.5, 0.8), eps=1e-2, weight_decay=0)
+    expected = train_by_torch(
+        model, optimizer, batches, lambda model, batch: torch.nn.functional.mse_loss(model(batch["input"]), batch["labels"])
+    )
+    assert job.train(data, steps=4, shuffle=False).losses == pytest.approx(expected, rel=1e-5)
+    assert config["optimizer"]["params"] == {"lr": 0.05, "betas": [0.9, 0.999]}
+
+
+def test_what_the_tools_warn_of_is_a_warning_and_a_note(compiled, tmp_path):
+    _, job = compiled
+    data, runs = {"input_ids": tokens_of(16)}, tmp_path / "runs"
+    assert job.train(data, steps=4, checkpoint=runs, checkpoint_every=2).notes == ()
+    part = sorted(runs.glob("step-4/part*"))[0]
+    part.write_bytes(part.read_bytes()[:10])
+    with pytest.warns(hyc.HycWarning, match="warning: '.*step-4/.*' has 10 bytes.*an earlier one is looked for") as told:
+        run = job.train(data, steps=5, resume=runs)
+    own = [each for each in told if each.category is hyc.HycWarning]
+    assert [note for note in run.notes if "warning: " in note] == [str(each.message) for each in own] and len(own) == 1
+    assert own[0].filename == __file__
+    with pytest.warns(hyc.HycWarning, match="an earlier one is looked for"):
+        job.evaluate(data, resume=runs)
+
+    class Unreached(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.other = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.linear(x) + self.other(x).detach()
+
+    with pytest.warns(hyc.HycWarning, match="parameter @other.(weight|bias) does not reach the loss") as told:
+        job = hyc.compile(Unreached(), torch.randn(2, 4), plan_only=True)
+    own = [each for each in told if each.category is hyc.HycWarning]
+    assert [note for note in job.notes if "warning: " in note] == [str(each.message) for each in own] and len(own) == 2
+    assert own[0].filename == __file__

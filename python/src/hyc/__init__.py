@@ -11,6 +11,7 @@ Compiling and training are the tools' (hyc-compile, hyc-run); this package trace
 from .errors import (
     DataError,
     HycError,
+    HycWarning,
     InputOutputError,
     InternalError,
     TemporaryError,
@@ -29,6 +30,7 @@ __all__ = [
     "DataError",
     "Engine",
     "HycError",
+    "HycWarning",
     "InputOutputError",
     "InternalError",
     "Job",

@@ -7,16 +7,18 @@ or for weights, or when it holds many: a loss is a promise until then.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import inspect
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from . import datasets
+from . import datasets, optimizers, tracing
 from .errors import DataError, UsageError
-from .job import Job, read_config
+from .job import Job, check_settings, read_config
 from .job import compile as compile_model
 from .run import Run, Step, temporary_folder
 
@@ -121,19 +123,32 @@ class Optimizer:
         raise UsageError("optimizer.step() is called, expected engine.step()")
 
 
+@contextlib.contextmanager
+def _without_gradients(parameters: tuple[torch.nn.Parameter, ...]) -> Iterator[None]:
+    """The time in which a model is traced: what has no gradient in it stays frozen."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
 class Engine:
     """A model in training, as deepspeed.initialize gives one."""
 
-    def __init__(self, model: "torch.nn.Module", config: Any, loss: str | None, flags: Mapping[str, Any]) -> None:
+    def __init__(self, model: torch.nn.Module, loss: str | None, choice: optimizers.Choice) -> None:
         self.module = model
         self.optimizer = Optimizer()
         self.job: Job | None = None
-        self._config, self._loss, self._flags = config, loss, dict(flags)
+        self._config, self._loss, self._flags, self._frozen = choice.config, loss, choice.flags, choice.frozen
         if self._flags.get("lr_schedule") in ("linear", "cosine"):
             raise UsageError(
                 f"lr_schedule is {self._flags['lr_schedule']}, which ends with a run; expected a scheduler of the config"
             )
         self._told: list[Step] = []
+        self._first: dict[str, tuple[int, ...]] = {}  # names and shapes of the first micro-batch, and of all that follow
         self._batches: list[dict[str, numpy.ndarray]] = []  # of steps that are held, micro-batch after micro-batch
         self._promised: list[Loss] = []  # of the step that is being gathered
         self._awaits_backward: Loss | None = None
@@ -152,15 +167,35 @@ class Engine:
             raise UsageError("engine is called twice, expected engine.backward(loss) between")
         job = self._compiled(arrays)
         wanted = job.plan.micro_batch * job.plan.dp
-        arrays = job.inputs.complete(arrays)
+        arrays = self._checked(job.inputs.complete(arrays), job)
         for name, array in arrays.items():
             if len(array) != wanted:
                 raise DataError(
                     f"{name} has {len(array)} samples, expected micro-batch × dp = {job.plan.micro_batch} × {job.plan.dp} = {wanted}"
                 )
+        self._first = self._first or {name: array.shape[1:] for name, array in arrays.items()}
         self._batches.append(arrays)
         self._awaits_backward = Loss(self)
         return self._awaits_backward
+
+    def _checked(self, arrays: dict[str, numpy.ndarray], job: Job) -> dict[str, numpy.ndarray]:
+        """The tensors that the programs read. DataError of others than the first batch has: steps are run together."""
+        if self._first and job.inputs.shifts_labels and "attention_mask" not in self._first:
+            arrays = {name: array for name, array in arrays.items() if name != "attention_mask"}  # labels are made of it
+        labels = [job.inputs.labels] if any(rule.match == job.inputs.labels for rule in job.plan.inputs) else []
+        wanted = list(self._first or dict.fromkeys([*arrays, *labels]))
+        for name in wanted:
+            if name not in arrays:
+                near = difflib.get_close_matches(name, [each for each in arrays if each not in wanted], 1, 0)
+                told = f"; the nearest is {near[0]!r}" if near else ""
+                raise DataError(f"the batch has no tensor {name!r}: it has {', '.join(arrays)}, expected {', '.join(wanted)}{told}")
+        if unknown := [name for name in arrays if name not in wanted]:
+            raise DataError(f"the batch has tensor {unknown[0]!r}, expected {', '.join(wanted)}, as the first batch has")
+        for name, shape in self._first.items():
+            if arrays[name].shape[1:] != shape:
+                found = list(arrays[name].shape[1:])
+                raise DataError(f"{name} has samples of shape {found}, expected {list(shape)}, as in the first batch")
+        return arrays
 
     def _named(self, batch: tuple[Any, ...]) -> Mapping[str, Any]:
         """Tensors by input name, of a mapping, or of as many as forward has to be given, and labels."""
@@ -174,7 +209,7 @@ class Engine:
         labels = self._flags.get("labels") or "labels"
         needed = [
             name
-            for name, parameter in inspect.signature(self.module.forward).parameters.items()
+            for name, parameter in inspect.signature(tracing.unwrapped(self.module)[0].forward).parameters.items()
             if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != labels
         ]
         names = [*needed, labels]
@@ -228,7 +263,7 @@ class Engine:
             return
         done = len(self._told)
         each = self.job.plan.grad_accum
-        taken, self._batches = self._batches[: held * each], self._batches[held * each :]
+        taken = self._batches[: held * each]
         # Step k of a run reads the file's steps counted around, and a run that is resumed wants as many as there were: a ring, in
         # which steps that nobody reads hold anything.
         ring = [taken[(k - done) % _MOST_HELD * each : ((k - done) % _MOST_HELD + 1) * each] for k in range(_MOST_HELD)]
@@ -238,6 +273,7 @@ class Engine:
         resume = runs if done else None
         self._last = self.job.train(data, steps=self._steps, shuffle=False, checkpoint=runs, keep=1, resume=resume)
         self._told += self._last.steps
+        self._batches = self._batches[held * each :]  # a run that fails leaves them, to be told again
 
     def state_dict(self) -> "dict[str, torch.Tensor]":
         """The weights by now, under the module's own names."""
@@ -251,7 +287,8 @@ class Engine:
             labels = self._flags.get("labels") or "labels"
             example = {name: torch.from_numpy(array[:1].copy()) for name, array in arrays.items() if name != labels}
             self._trains = self.module.training
-            self.job = compile_model(self.module, example, loss=self._loss, config=self._config, **self._flags)
+            with _without_gradients(self._frozen):
+                self.job = compile_model(self.module, example, loss=self._loss, config=self._config, **self._flags)
         return self.job
 
     def __getattr__(self, name: str) -> Any:
@@ -288,42 +325,86 @@ class Engine:
         return self.train(False)
 
 
+def _config_of(config: Any, config_params: Any, args: Any) -> Any:
+    """The configuration, which DeepSpeed takes by three names, but by one of them at a time."""
+    given = {
+        "config": config,
+        "config_params": config_params,
+        "args.deepspeed_config": getattr(args, "deepspeed_config", None),
+    }
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        raise UsageError(f"{' and '.join(names)} are given, expected one of them")
+    return given[names[0]] if names else None
+
+
+def _check_model(model: Any) -> None:
+    import torch
+
+    if model is None:
+        raise UsageError("model is missing")
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"model is a {type(model).__name__}, expected a torch.nn.Module; give what else there is by name, as args=")
+
+
+def _loader(data: Any, collate_fn: Any, config: Any, flags: Mapping[str, Any]) -> Any:
+    """Of batches of micro-batch × dp samples: one process feeds all ranks."""
+    from torch.utils.data import DataLoader
+
+    micro = flags.get("micro_batch") or read_config(config).get("train_micro_batch_size_per_gpu")
+    if not isinstance(micro, int):
+        raise UsageError("training_data is given, expected train_micro_batch_size_per_gpu or micro_batch= beside it")
+    size = micro * int(flags.get("dp") or 1)
+    return DataLoader(data, batch_size=size, shuffle=True, drop_last=True, collate_fn=collate_fn)
+
+
 def initialize(
-    model: "torch.nn.Module | None" = None,
+    model: torch.nn.Module | None = None,
     config: Any = None,
     training_data: Any = None,
     collate_fn: Any = None,
     *,
+    args: Any = None,
     loss: str | None = None,
     optimizer: Any = None,
     model_parameters: Any = None,
+    lr_scheduler: Any = None,
+    mpu: Any = None,
+    mesh_param: Any = None,
+    config_params: Any = None,
+    dist_init_required: bool | None = None,
+    distributed_port: int | None = None,
     **flags: Any,
 ) -> tuple[Engine, Optimizer, Any, None]:
     """deepspeed.initialize: engine, optimizer, data loader, scheduler.
 
-    `config` is a DeepSpeed configuration, a path or a dict; `flags` are hyc-compile's (tp=2, dp=2). One process drives all ranks:
-    engine(batch) takes tensors by input name, labels included, of micro_batch × dp samples. The data loader, of `training_data`,
-    makes such batches. `loss` is hyc.compile's. The scheduler is None: the compiled step has it.
-    """
-    if model is None:
-        raise UsageError("model is missing")
-    if optimizer is not None and not isinstance(optimizer, str):
-        raise UsageError(
-            "optimizer is an object, expected a setting of the config, or a name: a compiled step has hyc's"
-        )
-    if isinstance(optimizer, str):
-        flags["optimizer"] = optimizer
-    engine = Engine(model, config, loss, flags)
-    loader = None
-    if training_data is not None:
-        from torch.utils.data import DataLoader
+    `config` (or args.deepspeed_config) is a DeepSpeed configuration, a path or a dict; `flags` are hyc-compile's (tp=2, dp=2). One
+    process drives all ranks: engine(batch) takes tensors by input name, labels included, of micro_batch × dp samples. The data
+    loader, of `training_data`, makes such batches. `loss` is hyc.compile's. The scheduler is None: the compiled step has it.
 
-        values = read_config(config)
-        micro = flags.get("micro_batch") or values.get("train_micro_batch_size_per_gpu")
-        if not isinstance(micro, int):
-            raise UsageError(
-                "training_data is given, expected train_micro_batch_size_per_gpu or micro_batch= beside it"
-            )
-        size = micro * int(flags.get("dp") or 1)
-        loader = DataLoader(training_data, batch_size=size, shuffle=True, drop_last=True, collate_fn=collate_fn)
+    Of `model_parameters`, or of the groups of an `optimizer` of torch's (SGD, Adam, AdamW, or what makes one), those that are in no
+    group are frozen, and those of weight_decay 0 do not decay. dist_init_required and distributed_port have no effect: ranks are
+    hyc's own processes. Whatever is wrong whatever the model is, is refused here, and not with the first batch.
+    """
+    _check_model(model)
+    assert model is not None
+    config = _config_of(config, config_params, args)
+    if lr_scheduler is not None:
+        raise UsageError(
+            "lr_scheduler is given, expected the scheduler of the configuration (WarmupLR, WarmupDecayLR, WarmupCosineLR or OneCycle), "
+            "which the compiled step has"
+        )
+    for name, given, way in (("mpu", mpu, "tp= and pp="), ("mesh_param", mesh_param, "dp=, tp= and pp=")):
+        if given is not None:
+            raise UsageError(f"{name} is given, expected {way}: ranks are hyc's own")
+    if isinstance(optimizer, str):
+        flags["optimizer"], optimizer = optimizer, None
+    read_config(config, "config")
+    checked = {name: value for name, value in flags.items() if name not in ("output", "lengths")}
+    check_settings(config, {**checked, "loss": loss}, "hyc.initialize")
+    choice = optimizers.choose(tracing.unwrapped(model)[0], config, flags, optimizer, model_parameters)
+    if choice.config is not config:
+        check_settings(choice.config, {**checked, "loss": loss}, "hyc.initialize")
+    engine = Engine(model, loss, choice)
+    loader = None if training_data is None else _loader(training_data, collate_fn, config, flags)
     return engine, engine.optimizer, loader, None

@@ -47,6 +47,10 @@ class TemporaryError(HycError):
     exit_status = 75
 
 
+class HycWarning(UserWarning):
+    """What hyc goes on with, and a user may want to know: hyc-compile's and hyc-run's warnings, and this package's own."""
+
+
 class TraceError(DataError):
     """A model that torch.export cannot follow.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import datasets, settings, tools, tracing, weights
-from .errors import DataError, InputOutputError, UsageError
+from .errors import DataError, HycWarning, InputOutputError, UsageError
 from .outputs import TracedArchive, refuse_inputs
 from .plan import Memory, Plan, Report, programs_in
 from .run import LogCopy, Run, Step, launch, temporary_folder
@@ -21,6 +21,8 @@ from .wandb_log import WandbLog
 
 if TYPE_CHECKING:
     import torch
+
+_MOST_WARNINGS = 8  # of one tool
 
 
 class Job:
@@ -97,16 +99,19 @@ class Job:
         arguments += settings.to_arguments(keywords, settings.of_run(), "job.train")
         log = WandbLog(wandb, self._described(steps)) if wandb else None
         failed = True
+        said: list[str] = []
         try:
             copy = self._log_copy(file, keywords, dataset, evaluate_data)
-            done, output = launch(self.folder, arguments, on_step, log.step if log else None, copy=copy)
+            done, output = launch(self.folder, arguments, on_step, log.step if log else None, copy=copy, said=said)
             failed = False
         finally:
             if log:
                 log.finish(failed)
         adapts = "adapter" in self._manifest and not keywords.get("merge")
         file = _file_of(keywords.get("save_weights"), adapts) if trains else None
-        return Run(done, output, file, None if adapts else self._names, keeps)
+        notes = tuple(dict.fromkeys(tools.notes_of("".join(said))))
+        warn(notes, 2)
+        return Run(done, output, file, None if adapts else self._names, keeps, notes)
 
     def _log_copy(self, file: Any, keywords: Mapping[str, Any], *data: Any) -> LogCopy | None:
         """The user's log_file, which this process writes, since hyc-run's own log comes to it. UsageError where it is another file."""
@@ -139,7 +144,10 @@ class Job:
         file = keywords.pop("log_file", None)
         arguments += settings.to_arguments(keywords, settings.of_run(), "job.evaluate")
         copy = self._log_copy(file, keywords, dataset)
-        return launch(self.folder, arguments, None, copy=copy)[0][-1].loss
+        said: list[str] = []
+        done, _ = launch(self.folder, arguments, None, copy=copy, said=said)
+        warn(tools.notes_of("".join(said)), 2)
+        return done[-1].loss
 
     def _data(self, keyword: str, data: Any, steps: int, folder: pathlib.Path) -> list[str]:
         if data is None:
@@ -212,6 +220,30 @@ def read_config(config: Any, keyword: str = "config") -> dict[str, Any]:
     return values
 
 
+def check_settings(config: Any, keywords: Mapping[str, Any], what: str) -> None:
+    """Refuses settings and a configuration that are wrong whatever the model is, without compiling."""
+    settings.check_loss(keywords.get("loss"))
+    flags, optimizer = settings.split_optimizer(keywords)
+    arguments = settings.to_arguments(flags, settings.of_compile(), what)
+    with temporary_folder() as folder:
+        given = _config_argument(_config_with(config, optimizer, flags), pathlib.Path(folder))
+        tools.run("hyc-compile", ["--explain-config", *given, *arguments])
+
+
+def _config_with(config: Any, optimizer: Mapping[str, Any], flags: Mapping[str, Any]) -> Any:
+    """A configuration, be it a path, whose optimizer has `optimizer`, too: as it is where that is empty."""
+    return settings.with_optimizer(read_config(config), optimizer, flags.get("optimizer") or "AdamW") if optimizer else config
+
+
+def warn(notes: Sequence[str], stacklevel: int) -> None:
+    """Warns of what a tool has warned of; of many the first, since the notes have them all."""
+    told = list(dict.fromkeys(note for note in notes if "warning: " in note))
+    for note in told[:_MOST_WARNINGS]:
+        warnings.warn(note, HycWarning, stacklevel=stacklevel + 1)
+    if len(told) > _MOST_WARNINGS:
+        warnings.warn(f"and {len(told) - _MOST_WARNINGS} warnings more, which are among notes", HycWarning, stacklevel=stacklevel + 1)
+
+
 def compile(
     model: torch.nn.Module | str | os.PathLike[str],
     sample_inputs: Any = None,
@@ -231,7 +263,7 @@ def compile(
 
     `loss` is "cross_entropy" (the default), "causal_lm" (transformers' own), "mse", "binary_cross_entropy" or the name of a
     scalar output. `config` is a DeepSpeed configuration, a path or a dict. Further keywords are hyc-compile's flags: tp=2,
-    micro_batch=4, lr=3e-4, zero=3, device_memory="24GiB", dim={"seq": 512}. `output` keeps the programs in a folder, and the
+    micro_batch=4, lr=3e-4, zero=3, device_memory="24GiB", dim={"seq": 512}, and betas and eps of the optimizer. `output` keeps the programs in a folder, and the
     traced model beside it as OUTPUT.pt2; without it both are temporary, as long as the job is.
 
     `lengths` are several sizes of a traced model's samples, as [128, 256, 512], for the dimension that sample_inputs' first tensor
@@ -244,6 +276,7 @@ def compile(
     folder = pathlib.Path(output) if output is not None else scratch / "out"
     names: weights.Names | None = None
     inputs: tuple[str, ...] = ()
+    prefix = ""
     if isinstance(model, (str, os.PathLike)):
         if lengths is not None:
             raise UsageError('lengths are given with a path, expected dim={"seq": [128, 512]}, by the dimension\'s name')
@@ -251,14 +284,19 @@ def compile(
             raise UsageError("sample_inputs are given with a path, expected them with a torch.nn.Module only")
     else:
         tracing.check_module(model)
+        inner, prefix = tracing.unwrapped(model)
+        tracing.tell_of_wrapper(model, prefix)
+        model = inner
         if sample_inputs is None:
             raise UsageError("sample_inputs are missing: they say what forward is called with, and in which sizes")
         if lengths is not None and keywords.get("dim") is not None:
             raise UsageError("lengths and dim are given, expected one of them: lengths says what sizes the dimension of samples has")
         # Said wrong, settings cost no export.
-        settings.to_arguments(keywords, settings.of_compile(), "hyc.compile")
+        check_settings(config, {**keywords, "loss": loss}, "hyc.compile")
+    settings.check_loss(loss)
     keywords["loss"] = loss
-    config_argument = _config_argument(config, scratch)
+    keywords, optimizer = settings.split_optimizer(keywords)
+    config_argument = _config_argument(_config_with(config, optimizer, keywords), scratch)
 
     def programs_of(source: pathlib.Path) -> tuple[str, str]:
         arguments = [str(source), *config_argument]
@@ -275,9 +313,11 @@ def compile(
                 keywords["dim"] = {traced.length: [int(length) for length in lengths]}
             with archive.placed():
                 said_out, said = programs_of(archive.path)
-        inputs, names = traced.inputs, weights.Names.of(model)
+        inputs, names = traced.inputs, weights.Names.of(model, prefix)
     reads = datasets.Inputs(inputs, keywords.get("labels") or "labels", loss == "causal_lm")
-    return Job(folder, reads, names, said_out, tuple(tools.notes_of(said)), keeps)
+    notes = tuple(tools.notes_of(said))
+    warn(notes, 2)
+    return Job(folder, reads, names, said_out, notes, keeps)
 
 
 def from_pretrained(

@@ -13,10 +13,10 @@ import numpy
 import torch
 from transformers.models.auto import modeling_auto as families
 
+from . import settings
 from .errors import UsageError
 
-# What hyc-compile computes of outputs; any other name is an output, which forward computes of labels that it is given.
-BUILT_IN = ("cross_entropy", "causal_lm", "mse", "binary_cross_entropy")
+BUILT_IN = settings.LOSSES  # any other name is an output, which forward computes of labels that it is given
 OWN = "loss"
 WAY_OUT = (
     "give loss= as one of cross_entropy, causal_lm, mse and binary_cross_entropy, or a forward that takes labels and returns their loss"

@@ -83,11 +83,18 @@ class Run:
     """What a run left: its steps, and its weights."""
 
     def __init__(
-        self, steps: Sequence[Step], output: str, file: pathlib.Path | None, names: weights.Names | None, keeps: object
+        self,
+        steps: Sequence[Step],
+        output: str,
+        file: pathlib.Path | None,
+        names: weights.Names | None,
+        keeps: object,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.steps = [step for step in steps if not step.is_evaluation]
         self.evaluations = [step for step in steps if step.is_evaluation]
         self.output = output  # what hyc-run printed
+        self.notes = notes  # what it remarked and warned of
         self._file = file
         self._names = names
         self._keeps = keeps  # the temporary folder of the weights
@@ -173,17 +180,18 @@ def launch(
     shows: bool | None = None,
     copy: LogCopy | None = None,
     relay: Relay | None = None,
+    said: list[str] | None = None,
 ) -> tuple[list[Step], str]:
     """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
 
     Steps come by a pipe that hyc-run writes its log to. An exception in `on_step`, and Ctrl-C, end the ranks before they go
     on to the caller. `watch` hears of steps, too. hyc-run's own lines are shown on this terminal where `shows` says so,
     by default on a terminal without `on_step`. `copy` is told of each line. Signals that
-    `relay` takes are passed on, and the run ends by them as it does.
+    `relay` takes are passed on, and the run ends by them as it does. `said` gets what hyc-run writes to standard error.
     """
     if shows is None:
         shows = on_step is None and sys.stdout.isatty()
-    said: list[str] = []
+    said = [] if said is None else said
     printed: list[str] = []
     steps: list[Step] = []
     with contextlib.closing(copy) if copy is not None else contextlib.nullcontext():

@@ -9,10 +9,19 @@ import functools
 import json
 import numbers
 import os
+import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from . import tools
 from .errors import UsageError
+
+
+# What hyc-compile computes of outputs; any other name is an output, which forward computes.
+LOSSES = ("cross_entropy", "causal_lm", "mse", "binary_cross_entropy")
+_CALLED = {"bce": "binary_cross_entropy", "nll": "cross_entropy", "l2": "mse", "clm": "causal_lm"}
+# Parameters of the configuration's optimizer that have no flag, and how many numbers each is.
+_OF_OPTIMIZER = {"betas": 2, "eps": 1}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,3 +133,36 @@ def to_arguments(keywords: Mapping[str, object], options: Mapping[str, Option], 
             continue
         arguments += [f"{option.flag}={word}" for word in _words(keyword, option, value)]
     return arguments
+
+
+def check_loss(loss: object) -> None:
+    """UsageError of a loss that is no name, with the nearest: torch's functions and modules are none. hyc-compile knows the names."""
+    if loss is None or isinstance(loss, str):
+        return
+    name = str(getattr(loss, "__name__", type(loss).__name__))
+    plain = re.sub(r"_?with_?logits|_?loss", "", name.lower())
+    near = [_CALLED[plain]] if plain in _CALLED else difflib.get_close_matches(plain, LOSSES, 1, 0.7)
+    raise UsageError(
+        f"loss is {name}, expected text: {', '.join(LOSSES)}, or the name of an output that is the loss"
+        + (f"; the nearest is {near[0]!r}" if near else "")
+    )
+
+
+def split_optimizer(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Flags, and what is a parameter of the configuration's optimizer instead: betas and eps."""
+    params: dict[str, Any] = {}
+    for name, count in _OF_OPTIMIZER.items():
+        value = keywords.get(name)
+        if value is None:
+            continue
+        numbers_ = list(value) if isinstance(value, (tuple, list)) else [value]
+        if len(numbers_) != count or any(isinstance(each, bool) or not isinstance(each, numbers.Real) for each in numbers_):
+            raise _refuse(name, value, "a number" if count == 1 else f"{count} numbers")
+        params[name] = [float(each) for each in numbers_] if count > 1 else float(numbers_[0])
+    return {name: value for name, value in keywords.items() if name not in _OF_OPTIMIZER}, params
+
+
+def with_optimizer(config: Mapping[str, Any], params: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """A configuration whose optimizer, or one of `kind` where it has none, has `params`, too."""
+    optimizer = dict(config.get("optimizer") or {"type": kind})
+    return {**config, "optimizer": {**optimizer, "params": {**(optimizer.get("params") or {}), **params}}}

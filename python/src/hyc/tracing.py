@@ -8,10 +8,12 @@ import linecache
 import os
 import pathlib
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .errors import DataError, InputOutputError, TraceError, UsageError
+from . import unseen
+from .errors import DataError, HycWarning, InputOutputError, TraceError, UsageError
 from .outputs import ARCHIVE_MARK
 
 if TYPE_CHECKING:
@@ -52,6 +54,46 @@ def check_module(model: object) -> None:
         else "what torch.export.export gives is saved by torch.export.save and given by its path"
     )
     raise UsageError(f"model is {found}, expected a torch.nn.Module or the path of a model; {way}")
+
+
+# What holds a model to run it otherwise, by its class's name, and as which of its parts.
+_WRAPPERS = {"OptimizedModule": "_orig_mod", "DataParallel": "module", "DistributedDataParallel": "module"}
+
+
+def unwrapped(model: torch.nn.Module) -> tuple[torch.nn.Module, str]:
+    """The model within torch.compile's or torch's data parallelism, and what its tensors' names have in front with these."""
+    prefix = ""
+    while (part := _WRAPPERS.get(type(model).__name__)) and type(model).__module__.startswith("torch."):
+        model, prefix = getattr(model, part), f"{prefix}{part}."
+    return model, prefix
+
+
+def tell_of_wrapper(model: torch.nn.Module, prefix: str) -> None:
+    """Warns where data parallelism of torch's, of which `prefix` tells, is given up for hyc's."""
+    if "module." in prefix:
+        warnings.warn(f"model is a {type(model).__name__}, whose module is trained: what spreads it is hyc's dp=", HycWarning, stacklevel=3)
+
+
+def _check_values(model: torch.nn.Module) -> None:
+    """UsageError of a model that has shapes alone."""
+    named = [*model.named_parameters(), *model.named_buffers()]
+    without = [name for name, tensor in named if tensor.device.type == "meta"]
+    if without:
+        raise UsageError(
+            f"{without[0]} is on the meta device, as are {len(without)} of the model's {len(named)} tensors: they have no values to "
+            "train from or to trace with; give them some (model.to_empty(device='cpu'), and what initialises the model, or load_state_dict "
+            "with assign=True), or, of a Hugging Face folder, hyc.from_pretrained(folder, weights='initialise'), which needs no tensors"
+        )
+
+
+def _refuse_generators(exported: Any, torch: Any) -> None:
+    """TraceError of a torch.Generator that the model has: programs draw by their own."""
+    named = [name for name, value in exported.constants.items() if isinstance(value, torch.Generator)]
+    if named:
+        raise TraceError(
+            f"the model draws by {len(named)} torch.Generator of its own, expected none: leave generator= out, and what is drawn "
+            "goes by seed= of job.train"
+        )
 
 
 def _batch_size(leaves: Sequence[Any], torch: Any) -> int:
@@ -103,17 +145,17 @@ def _dynamic_shapes(arguments: Any, dimension: Any, length: int | None, torch: A
 
 @contextlib.contextmanager
 def _without_cache(model: torch.nn.Module) -> Iterator[None]:
-    """transformers' models return the keys and values of generation, which training has no use for."""
-    config = getattr(model, "config", None)
-    had = getattr(config, "use_cache", None)
-    if not isinstance(had, bool):
-        yield
-        return
-    config.use_cache = False  # type: ignore[union-attr]
+    """transformers' models return the keys and values of generation, which training has no use for. An encoder and a decoder have
+    a configuration each."""
+    configs = {id(config): config for module in model.modules() if (config := getattr(module, "config", None)) is not None}
+    had = [(config, config.use_cache) for config in configs.values() if isinstance(getattr(config, "use_cache", None), bool)]
+    for config, _ in had:
+        config.use_cache = False
     try:
         yield
     finally:
-        config.use_cache = had  # type: ignore[union-attr]
+        for config, value in had:
+            config.use_cache = value
 
 
 def _is_batch_fixed(error: BaseException, torch: Any) -> bool:
@@ -304,8 +346,13 @@ def trace(model: torch.nn.Module, sample_inputs: Any, path: pathlib.Path, length
     import torch
 
     arguments = to_arguments(sample_inputs)
-    with _without_cache(model):
+    _check_values(model)
+    unseen.refuse_hooks(model)
+    watch = unseen.Watch(model)
+    with _without_cache(model), watch():
         exported, is_dynamic = _exported(model, arguments, length, torch)
+    watch.tell()
+    _refuse_generators(exported, torch)
     names = tuple(str(name) for name in exported.graph_signature.user_inputs if isinstance(name, str))
     _drop_stack_traces(exported, torch)
     _lay_in_rows(exported, torch)

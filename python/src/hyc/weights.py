@@ -19,9 +19,10 @@ class Names:
     ties: dict[str, tuple[str, ...]]  # every name, to all names of the same tensor
     dtypes: dict[str, Any]
     own: dict[str, torch.Tensor]  # the module's, of which programs lack what forward does not use, and buffers that nobody writes
+    prefix: str = ""  # of all names, where a wrapper was given and the module within was compiled
 
     @staticmethod
-    def of(model: torch.nn.Module) -> Names:
+    def of(model: torch.nn.Module, prefix: str = "") -> Names:
         """Looks at a module; copies nothing."""
         state = model.state_dict()
         groups: dict[tuple[Any, ...], list[str]] = {}
@@ -29,7 +30,7 @@ class Names:
             key = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
             groups.setdefault(key if tensor.numel() else (name,), []).append(name)
         ties = {name: tuple(group) for group in groups.values() for name in group}
-        return Names(ties, {name: tensor.dtype for name, tensor in state.items()}, state)
+        return Names(ties, {name: tensor.dtype for name, tensor in state.items()}, state, prefix)
 
 
 def load(file: pathlib.Path, names: Names | None) -> dict[str, torch.Tensor]:
@@ -47,5 +48,5 @@ def load(file: pathlib.Path, names: Names | None) -> dict[str, torch.Tensor]:
     state: dict[str, Any] = {}
     for name, dtype in names.dtypes.items():
         found = next((other for other in (name, *names.ties[name]) if other in saved), None)
-        state[name] = names.own[name] if found is None else saved[found].to(dtype)
+        state[names.prefix + name] = names.own[name] if found is None else saved[found].to(dtype)
     return state
