@@ -34,6 +34,8 @@ _OWN_DERIVATIVE = {
 }
 # Of torch's own all are, but for those that round, and those that ranks of torch's would exchange by.
 _TORCHS_OTHERS = ("torch.ao.", "torch.distributed.", "torch.testing.")
+
+
 def _bounded_root(x: torch.Tensor) -> torch.Tensor:
     """RecurrentGemma's root, whose derivative is bounded at 1,000: its value, and x over the bounded divisor less that, for the gradient."""
     import torch
