@@ -121,7 +121,7 @@ def training(folder, callbacks=(), **more):
     """With dropout, an optimizer that has states, and accumulation."""
     torch.manual_seed(5)
     config = transformers.GPT2Config(
-        vocab_size=96, n_layer=1, n_embd=32, n_head=4, n_positions=16, bos_token_id=0, eos_token_id=0, loss_type="ForCausalLM"
+        vocab_size=96, n_layer=1, n_embd=32, n_head=4, n_positions=16, bos_token_id=0, eos_token_id=0
     )
     given = {"gradient_accumulation_steps": 2, "lr_scheduler_type": "cosine", "max_steps": 12, **SAVES, "save_total_limit": 2} | more
     model = transformers.GPT2LMHeadModel(config)
