@@ -2,6 +2,7 @@
 for, which read a file and tell of steps, so that nothing is compiled."""
 
 import json
+import pathlib
 import sys
 import tracemalloc
 import types
@@ -57,21 +58,38 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 class Ranks:
-    """Instead of a job: keeps what steps read, and tells of each."""
+    """Instead of a job: keeps what steps read, and tells of each, of evaluations, and later of checkpoints, as hyc-run does."""
+
+    has_evaluation = True
 
     def __init__(self, model, per_step):
         self.plan = types.SimpleNamespace(global_batch=per_step)
         self.state = model.state_dict()
         self.seen = []
 
-    def train(self, path, *, steps, on_step, **_):
+    def train(self, path, *, steps, on_step, on_event, checkpoint=None, checkpoint_every=0, evaluate_every=0, resume=None, **_):
         rows = safetensors.load_file(path)["input_ids"][:, 0].tolist()
         assert len(rows) == steps * self.plan.global_batch
         self.seen = [rows[at : at + self.plan.global_batch] for at in range(0, len(rows), self.plan.global_batch)]
-        for step in range(1, steps + 1):
-            line = {"step": step, "steps": steps, "loss": 1.0, "grad_norm": 1.0, "lr": 0.5 / step, "ms": 1.0}
+        written = []
+        for step in range(int(resume.rpartition("-")[2]) + 1 if resume else 1, steps + 1):
+            line = {"step": step, "steps": steps, "loss": 1 + step / 8, "grad_norm": 1.0, "lr": 0.5 / step, "ms": 1.0}
             on_step(Step.parse(json.dumps(line)))
+            if evaluate_every and (step == steps or step % evaluate_every == 0):
+                between = {"step": step, "steps": steps, "evaluate_loss": 1 + abs(step - 4) / 8, "evaluate_batches": 2, "ms": 4.0}
+                on_step(Step.parse(json.dumps(between)))
+            for each in written:
+                on_event({"event": "checkpoint", "step": each})
+            written.clear()
+            if checkpoint and (step == steps or (checkpoint_every and step % checkpoint_every == 0)):
+                folder = pathlib.Path(checkpoint) / f"step-{step}"
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / "checkpoint.json").write_text("{}")
+                written.append(step)
         return types.SimpleNamespace(state_dict=lambda: self.state)
+
+    def state_dict(self, checkpoint):
+        return self.state
 
 
 @pytest.fixture
@@ -94,7 +112,7 @@ class Recording(transformers.Trainer):
     def training_step(self, model, inputs, *arguments):
         if not hasattr(self, "seen"):
             self.seen = []
-        if len(self.seen) == self.state.global_step:
+        while len(self.seen) <= self.state.global_step:
             self.seen.append([])
         self.seen[-1] += inputs["input_ids"][:, 0].tolist()
         return super().training_step(model, inputs, *arguments)
@@ -278,6 +296,13 @@ for event in EVENTS:
         setattr(Listener, event, hears(event))
 
 
+def states_in(folder):
+    """Of all checkpoints, where the training was."""
+    states = {path.parent.name: json.loads(path.read_text()) for path in folder.glob("checkpoint-*/trainer_state.json")}
+    keys = ("global_step", "epoch", "max_steps", "eval_steps", "save_steps", "num_train_epochs", "train_batch_size")
+    return {name: [state[key] for key in keys] + [len(state["log_history"])] for name, state in states.items()}
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -286,18 +311,25 @@ for event in EVENTS:
         {"max_steps": 5, "logging_steps": 2, "logging_first_step": True},
         {"num_train_epochs": 1, "eval_strategy": "epoch", "save_strategy": "epoch", "eval_on_start": True},
         {"max_steps": 3, "eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3},
+        {"num_train_epochs": 3, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 2},
+        {"max_steps": 7, "eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 3},
+        {"num_train_epochs": 2, "eval_strategy": "steps", "eval_steps": 0.25, "eval_delay": 3, "logging_steps": 3},
     ],
-    ids=["steps", "epochs", "first", "at the end of an epoch", "at the end"],
+    ids=["steps", "epochs", "first", "at the end of an epoch", "at the end", "epochs within", "steps within", "behind a delay"],
 )
 def test_callbacks_hear_what_they_hear_from_transformers(ranks, given, tmp_path):
-    heard, given_to, metrics = [], [], []
+    heard, given_to, metrics, logged, saved = [], [], [], [], []
     for kind in (Recording, hyc.Trainer):
-        listener = Listener()
-        trainer = make(kind, tmp_path, numbered(16), [listener], {"eval_dataset": numbered(8)}, **given)
+        listener, folder = Listener(), tmp_path / kind.__name__
+        trainer = make(kind, folder, numbered(16), [listener], {"eval_dataset": numbered(18)}, **given)
         metrics.append(trainer.train().metrics)
         heard.append(listener.heard)
         given_to.append(listener.given)
+        logged.append([(entry["step"], sorted(entry)) for entry in trainer.state.log_history])
+        saved.append(states_in(folder))
     assert heard[1] == heard[0]
+    assert logged[1] == logged[0]
+    assert saved[1] == saved[0]
     assert given_to[1] == given_to[0]
     assert sorted(metrics[1]) == sorted(metrics[0])
     assert listener.rates == [(0.5 / step, 0.5 / step) for step in range(1, trainer.state.global_step + 1)]
@@ -338,7 +370,7 @@ def test_a_callback_that_ends_what_is_not_at_its_end_is_refused(ranks, flag, tmp
         def on_step_end(self, args, state, control, **given):
             setattr(control, flag, state.global_step == 2)
 
-    with pytest.raises(hyc.UsageError, match="before its last step, which hyc.Trainer cannot"):
+    with pytest.raises(hyc.UsageError, match="before its last step, after step 2, which hyc.Trainer cannot"):
         make(hyc.Trainer, tmp_path, numbered(16), [Ends()]).train()
 
 
@@ -398,17 +430,6 @@ def test_methods_that_hyc_calls_are_the_scripts(ranks, tmp_path):
     make(Own, tmp_path, numbered(16), max_steps=2, save_strategy="steps", save_steps=2).train()
     assert called == ["sampler", "log", "log", "save", "log"]
     assert ranks.job.seen == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
-def test_a_best_model_is_refused(ranks, tmp_path):
-    best = {"eval_strategy": "steps", "eval_steps": 2, "metric_for_best_model": "loss"}
-    for given, says in (
-        ({"load_best_model_at_end": True, "save_strategy": "steps", "save_steps": 2}, "load_best_model_at_end is True"),
-        ({"save_strategy": "best"}, "save_strategy is 'best'"),
-    ):
-        trainer = make(hyc.Trainer, tmp_path, numbered(16), (), {"eval_dataset": numbered(8)}, **best, **given)
-        with pytest.raises(hyc.UsageError, match=f"{says}, but nothing is evaluated within"):
-            trainer.train()
 
 
 def test_a_model_is_made_anew_for_each_training_as_by_transformers(ranks, tmp_path):

@@ -616,11 +616,18 @@ def test_weights_in_any_order_of_memory_are_traced_row_by_row(tmp_path):
     assert not model.first.weight.is_contiguous()  # the model itself is left as it was
 
 
-def test_a_checkpoint_is_evaluated_to_the_loss_that_its_run_told(tmp_path):
+def test_a_checkpoint_has_the_weights_and_the_loss_that_its_run_told(tmp_path):
     torch.manual_seed(0)
     data = {"input": torch.randn(32, 6), "labels": torch.randint(0, 3, (32,))}
     job = hyc.compile(torch.nn.Linear(6, 3), (data["input"][:4],), loss="cross_entropy", micro_batch=4, lr=0.5)
-    run = job.train(data, steps=6, checkpoint=tmp_path / "runs", evaluate_data=data)
+    told = []
+    run = job.train(data, steps=6, checkpoint=tmp_path / "runs", evaluate_data=data, on_event=told.append)
+    assert [(each["event"], each.get("step")) for each in told] == [("checkpoint", 6), ("report", None)]
+    assert job.has_evaluation
+    for folder in (tmp_path / "runs", told[0]["path"]):
+        weights = job.state_dict(folder)
+        assert weights.keys() == run.state_dict().keys()
+        assert all(torch.equal(weights[name], value) for name, value in run.state_dict().items())
     loss = job.evaluate(data, resume=tmp_path / "runs")
     assert loss == run.evaluations[-1].loss != job.evaluate(data)
 

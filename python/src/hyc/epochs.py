@@ -110,7 +110,8 @@ def _batches(loader: Any) -> Generator[Mapping[str, Any] | None, None, None]:
         epoch += 1
 
 
-def _arrays_of(batch: Mapping[str, Any]) -> Row:
+def arrays_of(batch: Mapping[str, Any]) -> Row:
+    """A batch as numpy has it. DataError where it has no labels."""
     arrays = {name: datasets.as_array(value, name) for name, value in batch.items() if value is not None}
     if "labels" not in arrays:
         raise DataError(f"the collator gives {', '.join(arrays)}, expected labels among them")
@@ -163,7 +164,7 @@ class Samples:
             self._ends.append(self._ends[-1] + self._rows[-1])
             self._rows.append(0)
             return
-        arrays = _arrays_of(batch)
+        arrays = arrays_of(batch)
         rows = len(arrays["labels"])
         self._check_size(rows)
         self._look(arrays, self._ends[-1] + self._rows[-1])

@@ -74,6 +74,7 @@ class Job:
         *,
         steps: int = 100,
         on_step: Callable[[Step], object] | None = None,
+        on_event: Callable[[Mapping[str, Any]], object] | None = None,
         evaluate_data: Any = None,
         wandb: bool | str | Mapping[str, Any] | None = None,
         **keywords: Any,
@@ -81,8 +82,8 @@ class Job:
         """Trains from where the model started, on native ranks, and returns when they have ended.
 
         `dataset` is a dict of tensors by input name, each [samples, …]; a torch or Hugging Face data set of such samples; a
-        stream of tokens, [tokens]; or a path that hyc-run --data takes. `on_step` hears of each step as it ends. Further
-        keywords are hyc-run's flags: seed=1, shuffle=False for --no-shuffle, checkpoint="runs", resume="auto", hostfile=….
+        stream of tokens, [tokens]; or a path that hyc-run --data takes. `on_step` hears of each step as it ends, and
+        `on_event` of what else the log tells, as {"event": "checkpoint", "step": 200, …}. Further keywords are hyc-run's flags: seed=1, shuffle=False for --no-shuffle, checkpoint="runs", resume="auto", hostfile=….
         `wandb` is a project of Weights & Biases, True for its default, or a dict of wandb.init's arguments. Ctrl-C, and an exception in `on_step`, end the ranks.
         """
         keeps = temporary_folder()
@@ -102,7 +103,7 @@ class Job:
         said: list[str] = []
         try:
             copy = self._log_copy(file, keywords, dataset, evaluate_data)
-            done, output = launch(self.folder, arguments, on_step, log.step if log else None, copy=copy, said=said)
+            done, output = launch(self.folder, arguments, on_step, log.step if log else None, copy=copy, said=said, on_event=on_event)
             failed = False
         finally:
             if log:
@@ -127,6 +128,18 @@ class Job:
         if self.folder.resolve() in path.resolve().parents:
             raise UsageError(f"log_file is '{path}', which is among the programs in '{self.folder}'; give another name")
         return LogCopy(path, bool(keywords.get("resume")) and not keywords.get("evaluate"))
+
+    @property
+    def has_evaluation(self) -> bool:
+        """Whether train takes evaluate_data: a model may be one that cannot be evaluated beside its training."""
+        return self._manifest.get("entry") == "train,evaluate"
+
+    def state_dict(self, checkpoint: str | os.PathLike[str]) -> dict[str, torch.Tensor]:
+        """The weights of a checkpoint, as run.state_dict() has them of a run; of a folder of checkpoints those of the newest."""
+        with temporary_folder() as folder:
+            file = pathlib.Path(folder) / "weights.safetensors"
+            tools.run("hyc-checkpoint", ["export", os.fspath(checkpoint), str(file)])
+            return weights.load(file, None if "adapter" in self._manifest else self._names)
 
     def _described(self, steps: int) -> dict[str, Any]:
         """What a board shows of the run beside its metrics."""

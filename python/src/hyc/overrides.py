@@ -15,6 +15,7 @@ _HONOURED = frozenset(
     get_train_dataloader _get_train_sampler _get_dataloader _remove_unused_columns _set_signature_columns_if_needed
     _get_collator_with_removed_columns get_decay_parameter_names floating_point_ops _track_num_input_tokens
     evaluate predict prediction_step evaluation_loop end get_eval_dataloader get_test_dataloader _get_eval_sampler
+    _determine_best_metric _load_best_model _load_callback_state
     save_model _save create_model_card push_to_hub init_hf_repo _push_from_checkpoint _finish_current_push
     get_learning_rates get_num_trainable_parameters get_optimizer_group log_metrics metrics_format save_metrics save_state
     add_callback pop_callback remove_callback is_local_process_zero is_world_process_zero

@@ -9,7 +9,7 @@ from . import losses
 from .epochs import Row
 from .errors import DataError
 
-_UNCOUNTED = -100
+UNCOUNTED = -100
 _LENGTHS = ("max_position_embeddings", "n_positions")
 
 
@@ -22,7 +22,7 @@ class Padding:
 
     def __init__(self, model: torch.nn.Module, sequences: list[int], pad_token: int, given_loss: str | None) -> None:
         self._model, self._sequences = model, sequences
-        self._fills = {"input_ids": pad_token, "labels": _UNCOUNTED}
+        self._fills = {"input_ids": pad_token, "labels": UNCOUNTED}
         self._is_causal = losses.is_causal(model)
         self._longest = 0
         self._counts_padding = False
@@ -43,7 +43,7 @@ class Padding:
             raise DataError(
                 f"sample {sample} is padded in front of its tokens, expected behind them: padding_side='right'"
             )
-        self._counts_padding |= mask.shape == labels.shape and bool(numpy.any((mask == 0) & (labels != _UNCOUNTED)))
+        self._counts_padding |= mask.shape == labels.shape and bool(numpy.any((mask == 0) & (labels != UNCOUNTED)))
 
     def _has_numbers(self) -> bool:
         return self.loss in ("mse", "binary_cross_entropy")

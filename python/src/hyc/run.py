@@ -181,6 +181,7 @@ def launch(
     copy: LogCopy | None = None,
     relay: Relay | None = None,
     said: list[str] | None = None,
+    on_event: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> tuple[list[Step], str]:
     """Runs hyc-run to its end: the steps, and what it printed. HycError with its message where it fails.
 
@@ -188,6 +189,7 @@ def launch(
     on to the caller. `watch` hears of steps, too. hyc-run's own lines are shown on this terminal where `shows` says so,
     by default on a terminal without `on_step`. `copy` is told of each line. Signals that
     `relay` takes are passed on, and the run ends by them as it does. `said` gets what hyc-run writes to standard error.
+    `on_event` hears of lines that tell of no step, as that a checkpoint was written.
     """
     if shows is None:
         shows = on_step is None and sys.stdout.isatty()
@@ -207,6 +209,8 @@ def launch(
                         copy.add(line)
                     step = Step.parse(line)
                     if step is None:
+                        if on_event is not None:
+                            on_event(json.loads(line))
                         continue
                     steps.append(step)
                     for listener in (watch, on_step):

@@ -16,13 +16,18 @@ from transformers.trainer_utils import TrainOutput, set_seed
 
 from . import datasets, losses, overrides, settings
 from .arguments import Settings, TrainingArguments
+from .checkpoints import Checkpoints, Resumed
 from .epochs import Course, Row, Samples, rows_an_epoch
-from .errors import TraceError, UsageError
-from .events import Events
+from .errors import HycError, TraceError, UsageError
+from .events import Between, Events, Stopped
+from .held_out import HeldOut, way_of
 from .job import Job
 from .job import compile as compile_model
 from .padding import Padding
+from .pauses import Pauses
 from .run import temporary_folder
+
+_HELD_OUT = "eval_dataset.safetensors"  # as messages call it, too
 
 __all__ = ["Trainer", "TrainingArguments"]
 
@@ -70,7 +75,8 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         self, resume_from_checkpoint: Any = None, trial: Any = None, ignore_keys_for_eval: list[str] | None = None
     ) -> TrainOutput:
         """Trains on native ranks, and gives the model the trained weights."""
-        self._refuse(resume_from_checkpoint, trial)
+        self._refuse(trial)
+        resumed = Resumed.of(resume_from_checkpoint, self.args)
         set_seed(self.args.seed)
         if self.model_init is not None:
             self.model = self.model_wrapped = self.call_model_init(trial)
@@ -83,22 +89,25 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             loader = self.get_train_dataloader()
             padding = self._padding()
             batch = None if getattr(self.args, "train_sampling_strategy", "") == "batch_rebalance" else self._train_batch_size
-            with contextlib.closing(Samples(loader, batch, padding.look, self._account)) as samples:
+            held = HeldOut(self, padding)
+            self.callback_handler.train_dataloader = loader
+            with contextlib.closing(Samples(loader, batch, padding.look, self._account)) as samples, contextlib.closing(held):
                 first = samples.first()
                 rows = rows_an_epoch(loader, self._train_batch_size)
-                self.job, course = self._compiled_for(samples, rows, padding, first)
+                self.job, course, pauses = self._compiled_for(samples, held, rows, padding, first, resumed)
                 _tell_of_left_out(course.left_out(self.args, rows), rows, course)
                 _write(path, samples, course, padding)
-                events = Events(self, course, samples.places(course), loader, ignore_keys_for_eval)
-            return self._run(self.job, path, course, events)
+                between = self._between(held, pauses, path.with_name(_HELD_OUT))
+                events = Events(self, course, samples.places(course), between, resumed, ignore_keys_for_eval)
+            return self._run(path, course, events, between, resumed)
         finally:
             self.is_in_train = False
 
-    def _refuse(self, resume_from_checkpoint: Any, trial: Any) -> None:
+    def _refuse(self, trial: Any) -> None:
         """What a compiled loop cannot do as transformers' would."""
         args = self.args
-        if resume_from_checkpoint or trial:
-            raise UsageError("hyc.Trainer trains from the model's weights; resume by job.train(resume=…)")
+        if trial:
+            raise UsageError("a trial is given, expected none: hyc.Trainer searches no hyperparameters")
         if args.world_size > 1:
             raise UsageError(
                 f"the script runs in {args.world_size} processes, expected one: hyc.Trainer starts the ranks itself, as many as dp=, tp= "
@@ -117,12 +126,6 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
             raise UsageError(
                 "label_smoothing_factor and neftune_noise_alpha are no part of a compiled step, expected 0"
             )
-        if args.load_best_model_at_end or str(getattr(args.save_strategy, "value", args.save_strategy)) == "best":
-            what = "load_best_model_at_end is True" if args.load_best_model_at_end else "save_strategy is 'best'"
-            raise UsageError(
-                f"{what}, but nothing is evaluated within a compiled training, by which a best model could be told; the trained one "
-                "is that of the last step"
-            )
 
     def _padding(self) -> Padding:
         pad_token = getattr(self.processing_class, "pad_token_id", None) or 0
@@ -135,8 +138,10 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         self._track_num_input_tokens(batch)
         return float(self.floating_point_ops(batch)), int(state.num_input_tokens_seen)
 
-    def _compiled_for(self, samples: Samples, rows: int | None, padding: Padding, first: Row) -> tuple[Job, Course]:
-        """The programs, and the steps that they train.
+    def _compiled_for(
+        self, samples: Samples, held: HeldOut, rows: int | None, padding: Padding, first: Row, resumed: Resumed | None
+    ) -> tuple[Job, Course, Pauses]:
+        """The programs, the steps that they train, and those that something is due after.
 
         The planner decides how many samples a step has, since dp is its own; how many steps there are follows from that, and how many
         samples have to be read; and by their length, and a warm-up that is a part of all steps, models are compiled. So a first guess
@@ -151,12 +156,15 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
         for _ in range(3):
             course = Course.of(self.args, rows, per_step)
             samples.read(course)
+            pauses = Pauses.of(self.args, course, samples.places(course), resumed.state if resumed else None)
+            if pauses.evaluations.steps:  # by whose samples' length the model is compiled, too
+                held.read()
             sample, scheduled = padding.padded(first), asked.scheduled(self.args, course.steps)
             if job is None or made != (scheduled, _shapes(sample)):
                 job = self._compiled(sample, padding.loss, scheduled)
                 made = (scheduled, _shapes(sample))
             if job.plan.global_batch == per_step:
-                return job, course
+                return job, course, pauses
             per_step = job.plan.global_batch
         raise UsageError(f"the planner has another dp for each length of the training, the last {course.steps} steps; give dp=")
 
@@ -185,12 +193,42 @@ class Trainer(transformers.Trainer):  # type: ignore[misc]
                     raise error.__cause__ from None
                 raise
 
-    def _run(self, job: Job, path: pathlib.Path, course: Course, events: Events) -> TrainOutput:
+    def _between(self, held: HeldOut, pauses: Pauses, file: pathlib.Path) -> Between:
+        """What happens between steps, with the file of what the ranks evaluate."""
+        assert self.job is not None
+        way = way_of(held, self.job, pauses)
+        if way.by_ranks:
+            held.write(file, self.job)
+        return Between(pauses, Checkpoints(self, self.job, pauses.saves.every), held, way)
+
+    def _run(
+        self, path: pathlib.Path, course: Course, events: Events, between: Between, resumed: Resumed | None
+    ) -> TrainOutput:
         """The run, with transformers' callbacks and its log as it goes."""
+        assert self.job is not None
+        keywords = between.checkpoints.keywords()
+        if between.way.by_ranks:
+            every = between.pauses.evaluations.every
+            keywords |= {"evaluate_data": path.with_name(_HELD_OUT), "evaluate_every": every}
+        if resumed is not None:
+            keywords["resume"] = str(resumed.checkpoint)
+            with contextlib.suppress(HycError, RuntimeError):  # of a checkpoint that is none of the model's hyc-run tells more
+                self.model.load_state_dict(self.job.state_dict(resumed.checkpoint))
         events.begin()
-        run = job.train(path, steps=course.steps, shuffle=False, seed=self.args.seed, on_step=events.hear)
-        self.model.load_state_dict(run.state_dict())
+        try:
+            run = self.job.train(
+                path, steps=course.steps, shuffle=False, seed=self.args.seed, on_step=events.hear, on_event=events.hear_of, **keywords
+            )
+            self.model.load_state_dict(run.state_dict())
+        except Stopped:
+            pass
+        except HycError:  # among them that another training has the folder
+            raise
+        except BaseException:
+            between.checkpoints.close()
+            raise
         output = events.end()
+        between.checkpoints.close()
         self._finish_current_push()
         return output
 
