@@ -3,6 +3,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <cmath>
 
@@ -180,10 +181,16 @@ static LogicalResult verifyPlacement(Operation *op, StringRef constraint, Ranked
                                 << " strides for " << part << " in " << whole;
   for (size_t dim = 0; dim < tensorRank; ++dim) {
     int64_t size = part.getDimSize(dim);
-    int64_t last = offsets[dim] + (size - 1) * strides[dim];
-    if (offsets[dim] < 0 || strides[dim] < 1 || (size > 0 && last >= whole.getDimSize(dim)))
-      return op->emitOpError("[") << constraint << "] dim " << dim << " reaches index " << last << " of "
-                                  << whole.getDimSize(dim);
+    int64_t last = 0;
+    bool overflows = llvm::MulOverflow(size - 1, strides[dim], last) || llvm::AddOverflow(offsets[dim], last, last);
+    if (overflows || offsets[dim] < 0 || strides[dim] < 1 || (size > 0 && last >= whole.getDimSize(dim))) {
+      InFlightDiagnostic error = op->emitOpError("[") << constraint << "] dim " << dim << " reaches index ";
+      if (overflows)
+        error << "beyond 63 bits";
+      else
+        error << last;
+      return error << " of " << whole.getDimSize(dim);
+    }
   }
   return success();
 }
@@ -203,6 +210,8 @@ static LogicalResult verifyParts(Operation *op, StringRef constraint, ValueRange
   RankedTensorType whole = tensorType(wholeValue);
   if (dim < 0 || dim >= whole.getRank())
     return op->emitOpError("[") << constraint << "] has dim " << dim << " of " << whole;
+  if (parts.empty())
+    return op->emitOpError("[") << constraint << "] has no part, expected at least one";
   int64_t total = 0;
   for (Value value : parts) {
     RankedTensorType part = tensorType(value);

@@ -378,7 +378,7 @@ def Rank_InvokeOp : Rank_Op<"invoke"> {
   let summary = "calls a shared function with one layer's addresses";
   let description = "1. `invoke.arguments`: the types are those of the function's block arguments.";
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$arguments);
-  let assemblyFormat = "$callee `(` $arguments `)` attr-dict `:` type($arguments)";
+  let assemblyFormat = "$callee `(` $arguments `)` attr-dict (`:` type($arguments)^)?";
   let hasVerifier = 1;
 }
 

@@ -414,6 +414,11 @@ Error Compilation::findLayout() {
     compiled.candidates = std::move((*choice)->candidates);
     foundSeconds = (*choice)->seconds;
     foundShares = std::move((*choice)->shares);
+  } else {
+    // Where it cannot be built at all, that is told behind this.
+    diagnostics.add({CompileDiagnostic::Warning, options.input,
+                     "no layout was searched for: the model cannot be built for one sample, of which estimates begin; all "
+                     "ranks become dp. Give its batch a size (--dim NAME=N), or the layout"});
   }
   compiled.plan = options;
   return settleLayout(options);

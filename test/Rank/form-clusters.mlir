@@ -209,3 +209,22 @@ hyc.func @the_maximum_of_a_whole_tensor_is_that_of_its_rows(%x: tensor<8x512xbf1
   %1 = hyc.reduce max %0 [0, 1] {id = "amax"} : (tensor<8x512xbf16>) -> tensor<f32>
   hyc.return %1 : tensor<f32>
 }
+
+// What the kept level gives has to follow from its reductions, by which kernels tell the level: the gate, which others want
+// as well, does not, and is made before.
+// CHECK-LABEL: hyc.func @a_gate_that_is_wanted_beside_a_mean_is_made_before_it
+// CHECK: %[[GATE:.*]] = rank.cluster %arg0 space [4, 8]
+// CHECK-NOT: rank.combine
+// CHECK: rank.compute "sigmoid"
+// CHECK: rank.yield
+// CHECK: %[[Y:.*]] = rank.cluster {{.*}}space [4, 2, 8] reduced [1]
+// CHECK: rank.combine sum
+// CHECK: rank.yield %{{[^,]*}} :
+// CHECK: hyc.return %[[Y]], %[[GATE]]
+hyc.func @a_gate_that_is_wanted_beside_a_mean_is_made_before_it(%u: tensor<4x8xf32>, %all: tensor<4x2x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %g = hyc.sigmoid %u {id = "gate"} : tensor<4x8xf32>
+  %m = hyc.reduce sum %all [1] {id = "mean"} : (tensor<4x2x8xf32>) -> tensor<4x8xf32>
+  %p = hyc.mul %g, %u {id = "gated"} : tensor<4x8xf32>
+  %y = hyc.add %m, %p {id = "y"} : tensor<4x8xf32>
+  hyc.return %y, %g : tensor<4x8xf32>, tensor<4x8xf32>
+}

@@ -88,3 +88,62 @@ hyc.func @train(%x: tensor<8x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.inpu
   %m = hyc.neg %n : tensor<i64>
   hyc.return %loss, %m : tensor<f32>, tensor<i64>
 }
+
+// -----
+
+// What is an invariant's part and carried on as well is done behind the scan for the one, and stays in the steps for the other.
+
+// CHECK-LABEL: hyc.func @microbatch
+// CHECK: %[[BACK:.*]]:2 = hyc.scan 8 reverse
+// CHECK: %[[DOWN:.*]] = hyc.einsum {{.*}} {hyc.backward, id = "product.grad.lhs"}
+// CHECK: hyc.yield {{.*}}%[[DOWN]]
+// CHECK: }
+// CHECK: hyc.einsum "abk,abn->kn" {{.*}}%[[BACK]]#1 {hyc.backward, id = "scan.grad.invariant0"}
+// CHECK: %[[ALL:.*]] = hyc.reduce  sum %[[BACK]]#1 [0]
+// CHECK: hyc.einsum "bn,kn->bk" %[[ALL]], {{.*}} {hyc.backward, id = "scan.grad.invariant1"}
+hyc.param @w : tensor<4x4xf32> from #hyc.fill<0.25>
+hyc.param @v : tensor<2x4xf32> from #hyc.fill<0.125>
+hyc.func @train(%x: tensor<8x2x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %w = hyc.read @w : tensor<4x4xf32>
+  %v = hyc.read @v : tensor<2x4xf32>
+  %zero = hyc.constant dense<0.5> : tensor<2x4xf32>
+  %last, %all = hyc.scan 8 init(%zero) over(%x) with(%w, %v) attributes {id = "scan"} : (tensor<2x4xf32>, tensor<8x2x4xf32>, tensor<4x4xf32>, tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<8x2x4xf32>) {
+  ^bb0(%h: tensor<2x4xf32>, %each: tensor<2x4xf32>, %in: tensor<4x4xf32>, %by: tensor<2x4xf32>):
+    %s = hyc.add %h, %by {id = "inject"} : tensor<2x4xf32>
+    %0 = hyc.einsum "bk,kn->bn" %s, %in {id = "product"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    %2 = hyc.add %0, %each {id = "next"} : tensor<2x4xf32>
+    hyc.yield %2, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+  }
+  %loss = hyc.reduce sum %all [0, 1, 2] {id = "loss"} : (tensor<8x2x4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %loss, %m : tensor<f32>, tensor<i64>
+}
+
+// -----
+
+// Two invariants that are added up have one cotangent, of which each takes its sum.
+
+// CHECK-LABEL: hyc.func @microbatch
+// CHECK: %[[BACK:.*]]:2 = hyc.scan 8 reverse
+// CHECK: %[[B1:.*]] = hyc.reduce  sum %[[BACK]]#1 [0, 1] {hyc.backward, id = "scan.grad.invariant0"}
+// CHECK: %[[B2:.*]] = hyc.reduce  sum %[[BACK]]#1 [0, 1] {hyc.backward, id = "scan.grad.invariant1"}
+// CHECK: hyc.accumulate %[[B1]] into @b1.grad
+// CHECK: hyc.accumulate %[[B2]] into @b2.grad
+hyc.param @b1 : tensor<4xf32> from #hyc.fill<0.5>
+hyc.param @b2 : tensor<4xf32> from #hyc.fill<1.0>
+hyc.func @train(%x: tensor<8x2x4xf32> {hyc.input = "x"}, %n: tensor<i64> {hyc.input = "n"}) -> (tensor<f32>, tensor<i64>) {
+  %b1 = hyc.read @b1 : tensor<4xf32>
+  %b2 = hyc.read @b2 : tensor<4xf32>
+  %zero = hyc.constant dense<0.0> : tensor<2x4xf32>
+  %last, %all = hyc.scan 8 init(%zero) over(%x) with(%b1, %b2) attributes {id = "scan"} : (tensor<2x4xf32>, tensor<8x2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<8x2x4xf32>) {
+  ^bb0(%h: tensor<2x4xf32>, %each: tensor<2x4xf32>, %u: tensor<4xf32>, %v: tensor<4xf32>):
+    %s = hyc.add %u, %v {id = "bias"} : tensor<4xf32>
+    %w = hyc.broadcast %s [1] {id = "wide"} : (tensor<4xf32>) -> tensor<2x4xf32>
+    %1 = hyc.add %h, %w {id = "next0"} : tensor<2x4xf32>
+    %2 = hyc.mul %1, %each {id = "next"} : tensor<2x4xf32>
+    hyc.yield %2, %2 : tensor<2x4xf32>, tensor<2x4xf32>
+  }
+  %loss = hyc.reduce sum %all [0, 1, 2] {id = "loss"} : (tensor<8x2x4xf32>) -> tensor<f32>
+  %m = hyc.neg %n : tensor<i64>
+  hyc.return %loss, %m : tensor<f32>, tensor<i64>
+}

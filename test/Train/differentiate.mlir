@@ -152,3 +152,31 @@ hyc.func @train(%n: tensor<i64> {hyc.input = "n", hyc.source = "token"}) -> (ten
 // CHECK: %[[Z7:.*]] = hyc.constant {hyc.backward, id = "a.grad.zero.7"} dense<0.000000e+00> : tensor<1xf32>
 // CHECK: %[[AB:.*]] = hyc.concat %[[DA]], %[[Z3]], %[[DB]], %[[Z7]] dim 0 {hyc.backward, id = "a.grad"}
 // CHECK: hyc.add %[[PC]], %[[AB]] {hyc.backward, id = "x.grad.sum"}
+
+// -----
+
+// What a slice of a sum gives is the cotangent of both terms, one of which has other slices beside it: what is joined for the
+// one is still there for the other, and no pad stays that nobody reads.
+hyc.param @a : tensor<4xf32> from #hyc.fill<1.0>
+hyc.param @b : tensor<4xf32> from #hyc.fill<2.0>
+hyc.func @train(%n: tensor<i64>) -> (tensor<f32>, tensor<i64>) {
+  %a = hyc.read @a : tensor<4xf32>
+  %b = hyc.read @b : tensor<4xf32>
+  %x = hyc.neg %a {id = "x"} : tensor<4xf32>
+  %z = hyc.exp %b {id = "z"} : tensor<4xf32>
+  %right = hyc.slice %x offsets [2] strides [1] {id = "right"} : (tensor<4xf32>) -> tensor<2xf32>
+  %y = hyc.add %x, %z {id = "y"} : tensor<4xf32>
+  %left = hyc.slice %y offsets [0] strides [1] {id = "left"} : (tensor<4xf32>) -> tensor<2xf32>
+  %both = hyc.mul %left, %right {id = "both"} : tensor<2xf32>
+  %sum = hyc.reduce sum %both [0] {id = "sum"} : (tensor<2xf32>) -> tensor<f32>
+  %count = hyc.neg %n {id = "count"} : tensor<i64>
+  hyc.return %sum, %count : tensor<f32>, tensor<i64>
+}
+// CHECK: %[[DL:.*]] = hyc.mul {{.*}} {hyc.backward, id = "both.grad.lhs"}
+// CHECK: %[[DR:.*]] = hyc.mul {{.*}} {hyc.backward, id = "both.grad.rhs"}
+// CHECK: %[[DY:.*]] = hyc.pad %[[DL]] offsets [0]
+// CHECK-NOT: hyc.pad
+// CHECK: hyc.mul %[[DY]], {{.*}} {hyc.backward, id = "z.grad"}
+// CHECK: %[[DX:.*]] = hyc.concat %[[DL]], %[[DR]] dim 0
+// CHECK: hyc.neg %[[DX]] {hyc.backward, id = "x.grad"}
+// CHECK-NOT: hyc.pad

@@ -8,6 +8,7 @@
 #include "dialects/Rank/ScalarFunctions.h"
 #include "hyc/Transforms/Rank/Passes.h"
 
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace hyc {
@@ -76,6 +77,7 @@ private:
   void collect(Members &level, ArrayRef<int64_t> shape);
   void setSpace(ReduceOp reduce);
   void takeInReductions();
+  void leaveOutUncombined();
   bool addIfLegal(Members &level, Operation *op);
   void addProducers();
   void addSiblings();
@@ -202,6 +204,7 @@ void ClusterBuilder::takeInReductions() {
         candidates.insert(producer);
   if (candidates.empty())
     return;
+  const Members elementwise = whole;
   std::swap(whole, kept);
   for (Operation *candidate : candidates) {
     auto reduce = cast<ReduceOp>(candidate);
@@ -210,11 +213,28 @@ void ClusterBuilder::takeInReductions() {
     if (shapeOf(reduce.getOperand()) == ArrayRef(space) && reduce.getDims() == ArrayRef(reduced))
       addIfLegal(reductions, candidate);
   }
-  if (!reductions.empty())
+  leaveOutUncombined();
+  if (!reductions.empty() && isLegal())
     return;
-  std::swap(whole, kept);
+  reductions.clear();
+  kept.clear();
+  whole = elementwise;
   space = llvm::to_vector(shapeOf(root->getResult(0)));
   reduced.clear();
+}
+
+/// What kept members give follows from reductions, by which a kernel knows their level: those that others want and that
+/// follow from none stay where they are, with what is made for them alone.
+void ClusterBuilder::leaveOutUncombined() {
+  for (bool changed = true; changed;) {
+    DenseSet<Operation *> combined(reductions.begin(), reductions.end());
+    SmallVector<Operation *> inOrder(kept.begin(), kept.end());
+    llvm::sort(inOrder, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *member : inOrder)
+      if (llvm::any_of(operandsOf(member), [&](Value operand) { return combined.contains(operand.getDefiningOp()); }))
+        combined.insert(member);
+    changed = kept.remove_if([&](Operation *member) { return isOutput(member) && !combined.contains(member); });
+  }
 }
 
 bool ClusterBuilder::addIfLegal(Members &level, Operation *op) {
@@ -568,6 +588,9 @@ struct FormClusters : hyc::impl::FormClustersBase<FormClusters> {
     for (auto func : getOperation().getOps<FuncOp>()) {
       func.walk([&](ScanOp scan) { runOnBlock(scan.getStep()); });
       runOnBlock(func.getBody().front());
+      // They are gone when their phase is verified.
+      if (func.walk([](rank::ClusterOp cluster) { return WalkResult(mlir::verify(cluster)); }).wasInterrupted())
+        return signalPassFailure();
     }
   }
 

@@ -209,8 +209,8 @@ template <> LogicalResult FunctionLowering::lower(rank::ClusterOp op) {
   auto addStrides = [&](Value buffer, ArrayRef<int64_t> dims) {
     SmallVector<int64_t> own = cast<rank::BufferType>(buffer.getType()).getStridesOrDense();
     SmallVector<int64_t> &list = nest.strides.emplace_back(nest.space.size(), 0);
-    for (auto [i, dim] : llvm::enumerate(dims))
-      list[dim] = own[i];
+    for (auto [dim, stride] : llvm::zip_equal(dims, own))
+      list[dim] = stride;
   };
   SmallVector<Value> inputs;
   for (auto [tensor, dims] : llvm::zip_equal(op.getInputs(), op.getDims().getAsRange<DenseI64ArrayAttr>())) {

@@ -7,6 +7,8 @@
 
 namespace hyc::train {
 
+/// One value may be the cotangent of several, of which no use tells before they ask for it: who holds one neither
+/// erases nor moves the op that makes it. What nobody reads in the end goes with all that is dead.
 class Cotangents {
 public:
   /// Gradients are built at `builder`, behind all that they read.

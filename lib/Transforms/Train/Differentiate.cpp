@@ -163,6 +163,10 @@ LogicalResult ReverseWalk::run(Value loss, uint64_t &skipped) {
     skipped += !*needed;
     accumulateReads(op);
   }
+  // Of slices whose cotangents were joined.
+  for (auto pad : llvm::make_early_inc_range(function.getBody().front().getOps<PadOp>()))
+    if (pad.use_empty())
+      pad.erase();
   return finish();
 }
 

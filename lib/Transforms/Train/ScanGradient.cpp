@@ -100,12 +100,6 @@ public:
     inside.setInsertionPointToEnd(draft.get());
   }
 
-  /// What has been taken out of the body reads values in it.
-  ~ScanGradient() {
-    for (Hoisted &each : hoisted)
-      each.op->destroy();
-  }
-
   LogicalResult build(SmallVectorImpl<Value> &operands);
 
 private:
@@ -119,11 +113,12 @@ private:
     Value inside, outside;
     bool varies = true; ///< from step to step: has a dimension 0 for them
   };
-  /// What is done once for all steps, behind the scan, in place of an op of the body.
+  /// What is done once for all steps, behind the scan, in place of a product or a sum of the body.
   struct Hoisted {
-    Operation *op;
     unsigned operand; ///< of the scan, whose cotangent it is a part of
     SmallVector<Stacked, 2> of;
+    std::string lhs, rhs, result; ///< letters of the product
+    SmallVector<int64_t> dims;    ///< of the sum, where there are no letters
   };
 
   void findActive();
@@ -261,8 +256,9 @@ Value ScanGradient::shiftedStack(unsigned number) {
                                     scan.getReverse() ? ValueRange{others, first} : ValueRange{first, others}, 0);
 }
 
-/// Takes `op`, whose result is a part of an invariant's cotangent, out of the body if it is linear in what differs from
-/// step to step and sums over something: the sum then runs over the steps, too.
+/// Whether `op`, whose result is a part of an invariant's cotangent, is done behind the scan: if it is linear in what
+/// differs from step to step and sums over something, the sum can run over the steps, too. In the body it then goes as
+/// dead, unless the steps carry it on as well.
 bool ScanGradient::hoist(Operation *op, unsigned operand) {
   auto reduce = dyn_cast_or_null<ReduceOp>(op);
   if (!op || !op->use_empty() || !(isa<EinsumOp>(op) || (reduce && reduce.getKind() == ReductionKind::sum)))
@@ -270,13 +266,18 @@ bool ScanGradient::hoist(Operation *op, unsigned operand) {
   // A constant of the body is none outside of it.
   if (llvm::any_of(op->getOperands(), [](Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }))
     return false;
-  Hoisted made{op, operand, {}};
+  Hoisted made{operand, {}, "", "", "", {}};
+  if (auto product = dyn_cast<EinsumOp>(op)) {
+    EinsumOp::Letters letters = product.getLetters();
+    made.lhs = letters.lhs.str(), made.rhs = letters.rhs.str(), made.result = letters.result.str();
+  } else {
+    llvm::append_range(made.dims, reduce.getDims());
+  }
   for (Value value : op->getOperands())
     made.of.push_back(stackedOf(value));
   if (llvm::none_of(made.of, [](const Stacked &each) { return each.varies; }))
     return false;
   hoisted.push_back(std::move(made));
-  op->remove();
   return true;
 }
 
@@ -344,26 +345,25 @@ ScanOp ScanGradient::finish(ArrayRef<Value> stacks) {
 
 Value ScanGradient::buildHoisted(const Hoisted &each, ArrayRef<Value> operands, DerivedOps &b, unsigned number) {
   std::string suffix = "invariant" + std::to_string(number);
-  if (auto reduce = dyn_cast<ReduceOp>(each.op)) {
+  if (each.of.size() == 1) {
     SmallVector<int64_t> dims{0};
-    for (int64_t dim : reduce.getDims())
+    for (int64_t dim : each.dims)
       dims.push_back(dim + 1);
     return b.reduce(suffix, ReductionKind::sum, operands[0], dims);
   }
-  EinsumOp::Letters letters = cast<EinsumOp>(each.op).getLetters();
   char step = 'a';
-  while ((letters.lhs + letters.rhs + letters.result).str().find(step) != std::string::npos)
+  while ((each.lhs + each.rhs + each.result).find(step) != std::string::npos)
     ++step;
   auto own = [&](unsigned index, StringRef spec) { return (each.of[index].varies ? std::string(1, step) : "") + spec; };
   Value lhs = operands[0], rhs = operands[1];
-  std::string left = own(0, letters.lhs).str(), right = own(1, letters.rhs).str();
+  std::string left = own(0, each.lhs).str(), right = own(1, each.rhs).str();
   // A letter that is summed stands in both operands: where one is the same at every step, the other is summed first.
   for (auto [index, operand, spec] : {std::tuple(0, &lhs, &left), {1, &rhs, &right}})
     if (each.of[index].varies && !each.of[1 - index].varies) {
       *operand = b.reduce(suffix + ".steps", ReductionKind::sum, *operand, {0});
       spec->erase(0, 1);
     }
-  return b.einsum(suffix, left + "," + right + "->" + letters.result, lhs, rhs);
+  return b.einsum(suffix, left + "," + right + "->" + each.result, lhs, rhs);
 }
 
 LogicalResult ScanGradient::build(SmallVectorImpl<Value> &operands) {

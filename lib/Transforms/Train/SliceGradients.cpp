@@ -80,8 +80,6 @@ static Value joinRow(Row &row, OpBuilder &builder) {
   setId(joined, getId(first));
   if (llvm::all_of(row.pads, [](auto &entry) { return entry.second->hasAttr(kWide); }))
     joined->setAttr(kWide, builder.getUnitAttr());
-  for (auto &[begin, pad] : row.pads)
-    pad.erase();
   return joined;
 }
 

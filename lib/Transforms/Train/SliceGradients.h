@@ -17,7 +17,7 @@ public:
   bool collect(mlir::Value value, mlir::Value cotangent);
 
   /// What has been collected for `value`, to be added up: one tensor for each set of slices of which none overlap.
-  /// Forgets them.
+  /// Forgets them. Pads that nobody reads then stay, since they may be another value's cotangent, too.
   llvm::SmallVector<mlir::Value> join(mlir::Value value, mlir::OpBuilder &builder);
 
 private:

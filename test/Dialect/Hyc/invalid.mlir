@@ -121,6 +121,22 @@ hyc.func @slice_past_the_end(%x: tensor<8xf32>) {
 
 // -----
 
+hyc.func @slice_beyond_all_numbers(%x: tensor<8xf32>) {
+  // expected-error@+1 {{[slice.bounds] dim 0 reaches index beyond 63 bits of 8}}
+  %0 = hyc.slice %x offsets [0] strides [4611686018427387904] : (tensor<8xf32>) -> tensor<3xf32>
+  hyc.return
+}
+
+// -----
+
+hyc.func @concatenation_of_nothing() {
+  // expected-error@+1 {{[concat.sizes] has no part, expected at least one}}
+  %0 = hyc.concat dim 0 : () -> tensor<0x3xf32>
+  hyc.return
+}
+
+// -----
+
 hyc.func @attention_of_ungroupable_heads(%q: tensor<1x4x3x8xf32>, %k: tensor<1x4x2x8xf32>) {
   // expected-error@+2 {{[attention.shapes]}}
   // expected-error@+1 {{failed to infer returned types}}
