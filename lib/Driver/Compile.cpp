@@ -357,6 +357,19 @@ Error Compilation::emitText() {
   return writeFileWhole(*options.output, std::exchange(text, ""), inputsOf(options));
 }
 
+/// By whatever path the model was named: each entry and size has noted its folder.
+static uint64_t hashOf(ModuleOp module) {
+  SmallVector<std::pair<ModuleOp, Attribute>> noted;
+  module.walk([&](ModuleOp each) {
+    if (Attribute folder = each->removeAttr(kModelFolder))
+      noted.push_back({each, folder});
+  });
+  const uint64_t hash = llvm::xxh3_64bits(printModule(module));
+  for (auto [each, folder] : noted)
+    each->setAttr(kModelFolder, folder);
+  return hash;
+}
+
 void Compilation::remember(Phase phase) {
   ModuleOp module = *model.module;
   if (phase == Phase::Train && options.adapters)
@@ -365,7 +378,7 @@ void Compilation::remember(Phase phase) {
     compiled.plan = describePlan(module, options);
     // Of the whole annotated program, so that ranks of different models with equal plans are told apart too.
     if (emit > EmitKind::Account || !writes)
-      compiled.planHash = llvm::xxh3_64bits(printModule(module));
+      compiled.planHash = hashOf(module);
   }
   if (phase == Phase::Local)
     compiled.exchangeReport = reportExchanges(module);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "base/clock.h"
+#include "base/threads.h"
 #include "figure.h"
 #include "hycrt/options.h"
 #include "hycrt/printable.h"
@@ -128,10 +129,7 @@ std::vector<std::string> environmentFor(const BenchOptions& options, const Ranks
     own.push_back("MASTER_PORT=" + std::to_string(ranks.masterPort));
   }
   const int threads = options.threads > 0 ? options.threads : hycrt::defaultThreads(ranks.count);
-  // As hyc-run does: threads that spin for their next task would take the cores from ranks that have work.
-  if (threads * ranks.count > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
-    own.push_back("OMP_WAIT_POLICY=passive");
-  }
+  for (const std::string& variable : hycrt::waitVariables(threads * ranks.count)) own.push_back(variable);
   for (char** variable = environ; *variable; ++variable) {
     const std::string assignment = *variable, name = assignment.substr(0, assignment.find('=') + 1);
     const bool isSet = std::any_of(own.begin(), own.end(),

@@ -189,6 +189,8 @@ Status importFrom(const std::string &path, const std::string &target, const hycr
   if (imported->leftOut > 0)
     std::printf("; %" PRId64 " entries were left out", imported->leftOut);
   std::printf("\n");
+  if (options.samples == 0)
+    std::printf("a run that resumes it begins its data at sample 0; --samples says how many were read before\n");
   return {};
 }
 

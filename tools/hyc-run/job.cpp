@@ -228,6 +228,7 @@ class Job {
   Result<int> run() {
     HYCRT_RETURN_IF_ERROR(hycrt::takeResume(&options_, hycrt::CheckpointCheck::kBytes, noteTo(report_)));
     const hycrt::OwnCheckpoints own(options_);
+    if (const std::string warning = own.warning(options_); !warning.empty()) noteTo(report_)(warning);
     resumeGiven_ = options_.resume;
     HYCRT_RETURN_IF_ERROR(checkCopies());
     HYCRT_RETURN_IF_ERROR(signals_.open());

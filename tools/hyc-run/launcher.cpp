@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "agent.h"
+#include "base/threads.h"
 #include "hycrt/printable.h"
 #include "hycrt/run.h"
 #include "hycrt/token.h"
@@ -106,10 +107,7 @@ std::vector<std::string> Launcher::environmentFor(int rank) const {
   }
   const hycrt::Surroundings surroundings{task_ ? 2 : 1, count_, ranks};
   const int threads = hycrt::threadsPerRank(options_, manifest_.threads, surroundings);
-  // Threads that spin for their next task would take the cores from ranks that have work.
-  if (threads * count_ > hycrt::defaultThreads(1) && !std::getenv("OMP_WAIT_POLICY")) {
-    own.push_back("OMP_WAIT_POLICY=passive");
-  }
+  for (const std::string& variable : hycrt::waitVariables(threads * count_)) own.push_back(variable);
   for (char** variable = environ; *variable; ++variable) {
     if (!sets(*variable, own)) own.push_back(*variable);
   }

@@ -30,6 +30,9 @@ class OwnCheckpoints {
  public:
   // `options` after takeResume, before anything is written.
   explicit OwnCheckpoints(const RunOptions& options);
+  // A warning, where what another training has left is of later steps than this one begins at: --resume auto would go
+  // on from that. Else "".
+  std::string warning(const RunOptions& options) const;
   // The newest of them that is whole in every byte; empty: there is none yet. Newer ones are passed over with a note.
   // `givesUp` is asked by any thread while bytes are read: where it says so that ends, and kIo comes of it.
   Result<std::string> newest(const std::function<void(const std::string&)>& note,

@@ -9,9 +9,9 @@
 // where the option is not given; on a command line no value may be empty (refuseEmptyValues in base/command_line.h).
 // traits (src/run/options.cpp): kForRanks: hyc-run hands it on, and all ranks must be given the same, unless it is
 // kOwn, each rank's own; kTrains: contradicts --evaluate; kOfTraining: only programs that train take it, evaluated or
-// not; and of what is written: kFile: one that is made anew, kStream: one that may also be a pipe or a device,
-// kWeights: a folder or file of weights, kFolder: one that gets new files. kTells: of what is told of a run, which
-// hyc-run does, and rank 0 where another launcher has started it.
+// not; and of what is written: kFile: one that is made anew (kJson: and holds JSON), kStream: one that may also be a
+// pipe or a device, kWeights: a folder or file of weights, kFolder: one that gets new files. kTells: of what is told of
+// a run, which hyc-run does, and rank 0 where another launcher has started it.
 
 HYC_RUN_OPTION(
     std::string, data, {}, "--data", text("FILE"), kForRanks | kOwn,
@@ -120,10 +120,10 @@ HYC_RUN_OPTION(
 HYC_RUN_OPTION(bool, allowNonfinite, false, "--allow-nonfinite", flagFor(true), kForRanks,
                "Go on where the loss or the gradient norm is NaN or infinite, which ends a run otherwise; weights that "
                "are replace no others even so")
-HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile,
+HYC_RUN_OPTION(std::string, trace, {}, "--trace", text("FILE"), kForRanks | kFile | kJson,
                "Write when ranks computed, waited and communicated in the ten steps after the first, for Perfetto or "
                "chrome://tracing (JSON)")
-HYC_RUN_OPTION(std::string, profile, {}, "--profile", text("FILE"), kForRanks | kFile | kTrains,
+HYC_RUN_OPTION(std::string, profile, {}, "--profile", text("FILE"), kForRanks | kFile | kJson | kTrains,
                "Measure every kernel and exchange of the steps after the first, on all ranks, beside what they would "
                "take at the roof: a table at the end, FILE (JSON), and beside it a page with a flame graph (.html)")
 HYC_RUN_OPTION(
@@ -198,7 +198,7 @@ HYC_RUN_OPTION(
     "which is without --trace and --comm shm")
 HYC_RUN_OPTION(bool, tf32, false, "--tf32", flagFor(true), kForRanks,
                "Let products of f32 round their factors to TF32 on GPUs: faster, and good to three digits")
-HYC_RUN_OPTION(std::string, measureMemory, {}, "--measure-memory", text("FILE"), kForRanks | kFile,
+HYC_RUN_OPTION(std::string, measureMemory, {}, "--measure-memory", text("FILE"), kForRanks | kFile | kJson,
                "Fill arenas with a pattern first, and write here how far each was written to (a JSON line a rank); "
                "on GPUs, what the device's memory came to")
 HYC_RUN_OPTION(bool, poison, false, "--poison", flagFor(true), kForRanks,

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/limits.h"
+#include "hycrt/options.h"
 
 namespace hycrt {
 namespace {
@@ -81,6 +82,14 @@ void applyThreadPlan(const ThreadPlan& plan) {
   if (!plan.pins || plan.threads * plan.ranksHere > availableCores() || plan.ranksHere == 1) return;
   const cpu_set_t own = share(allCores(), plan.localRank * plan.threads, plan.threads);
   sched_setaffinity(0, sizeof own, &own);
+}
+
+// Where there are more threads than cores, those that spin would take the cores from ranks that have work. Otherwise
+// spinning spares waking them, for as long as the gaps between kernels: by itself libgomp spins for milliseconds, in
+// which another process on one of the cores holds up all, kernel after kernel (docs/performance.md).
+std::vector<std::string> waitVariables(int threadsHere) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return {};
+  return {threadsHere > defaultThreads(1) ? "OMP_WAIT_POLICY=passive" : "GOMP_SPINCOUNT=3000"};
 }
 
 }  // namespace hycrt

@@ -6,6 +6,9 @@
 
 #include "hycrt/status.h"
 
+#include <string>
+#include <vector>
+
 namespace hycrt {
 
 struct ThreadPlan {
@@ -33,6 +36,10 @@ void leaveThreadPlan();
 
 // The cores that the process had before applyThreadPlan.
 int availableCores();
+
+// How threads of processes wait for their next task, as variables of libgomp for those that are started with them: none
+// where the user has said it. `threadsHere` are those of all ranks of this host.
+std::vector<std::string> waitVariables(int threadsHere);
 
 }  // namespace hycrt
 

@@ -79,6 +79,14 @@ OwnCheckpoints::OwnCheckpoints(const RunOptions& options) : directory_(options.c
   }
 }
 
+std::string OwnCheckpoints::warning(const RunOptions& options) const {
+  const int64_t begin = stepOfCheckpoint(options.resume);
+  if (others_.empty() || others_.rbegin()->first <= begin) return "";
+  return "warning: '" + directory_ + "' (--checkpoint) holds step-" + std::to_string(others_.rbegin()->first) +
+         " of another training, and this one begins at step " + std::to_string(begin) +
+         ": --resume auto would go on from that one, and --keep counts it; name another folder, or move it away";
+}
+
 Result<std::string> OwnCheckpoints::newest(const std::function<void(const std::string&)>& note,
                                            const std::function<bool()>& givesUp) const {
   if (directory_.empty() || access(directory_.c_str(), F_OK) != 0) return std::string();

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -44,7 +46,8 @@ enum Trait : unsigned {
   kOwn = 32,
   kFolder = 64,
   kTells = 128,
-  kOfTraining = 256
+  kOfTraining = 256,
+  kJson = 512
 };
 constexpr unsigned kWrites = kFile | kStream | kWeights | kFolder;
 
@@ -317,6 +320,22 @@ Status checkDistinct(const std::string& option, const std::string& path, const s
   return {};
 }
 
+// A checkpoint is written as a whole, and nothing goes into it or over its files afterwards.
+Status checkOutsideCheckpoints(const std::string& option, const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty() || access((folder + "/checkpoint.json").c_str(), F_OK) != 0) return {};
+  return usageError(option + " '" + path + "' lies in the checkpoint '" + folder + "'; give a name outside of it");
+}
+
+// What is replaced as a whole has to be of a kind with what is written: JSON, or whatever is empty.
+Status checkReplacesJson(const std::string& option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const int first = file ? (file >> std::ws).peek() : std::ifstream::traits_type::eof();
+  if (first == std::ifstream::traits_type::eof() || first == '{' || first == '[') return {};
+  return dataError("'" + path + "' (" + option +
+                   ") is there and is no JSON, which would be replaced; give another name");
+}
+
 // A folder that new files can be made in, or one that can be made.
 Status checkFolder(const std::string& option, const std::string& path) {
   struct stat info;
@@ -426,7 +445,9 @@ Status checkOutputs(const RunOptions& options, std::vector<std::string> inputs) 
       HYCRT_RETURN_IF_ERROR(checkDistinct(row.flag, path, inputs));
     }
     // A stream may go anywhere; files are renamed into place.
+    if (row.traits & (kFile | kWeights)) HYCRT_RETURN_IF_ERROR(checkOutsideCheckpoints(row.flag, path));
     if (row.traits & kFile) HYCRT_RETURN_IF_ERROR(checkWritable(path));
+    if (row.traits & kJson) HYCRT_RETURN_IF_ERROR(checkReplacesJson(row.flag, path));
     if (row.traits & kFolder) HYCRT_RETURN_IF_ERROR(checkFolder(row.flag, path));
     inputs.push_back(path);
     return {};

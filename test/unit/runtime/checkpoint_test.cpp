@@ -508,6 +508,38 @@ TEST_F(Checkpoints, OfAnotherModelAreToldFromItsOwn) {
   EXPECT_FALSE(says(status.message(), "fp8"));
 }
 
+// A training that begins in a folder with later steps of another, which --resume auto would take up.
+TEST_F(Checkpoints, ThatAnotherTrainingHasLeftAreWarnedOf) {
+  write(one_, "3");
+  const std::string words = "holds step-3 of another training, and this one begins at step ";
+  const CommandResult anew = run(one_, {"--steps", "2", "--checkpoint", runs()});
+  EXPECT_EQ(anew.status, 0) << anew.errors;
+  EXPECT_TRUE(says(anew.errors, (words + "0").c_str())) << anew.errors;
+  const CommandResult goesOn = run(one_, {"--steps", "4", "--checkpoint", runs(), "--resume", "auto"});
+  EXPECT_EQ(goesOn.status, 0) << goesOn.errors;
+  EXPECT_FALSE(says(goesOn.errors, words.c_str())) << goesOn.errors;
+}
+
+// Nor does anything go into one afterwards, or over what is no output of such a kind.
+TEST_F(Checkpoints, AreNoPlaceForOtherFiles) {
+  write(one_, "1");
+  const std::string part = step(1) + "/part-00000-0.safetensors",
+                    before = files_.read("runs/step-1/part-00000-0.safetensors");
+  for (const char* flag : {"--trace", "--profile", "--measure-memory", "--save-weights", "--dump-gradients"}) {
+    const CommandResult result = run(one_, {"--steps", "2", "--resume", step(1), flag, part});
+    EXPECT_EQ(result.status, 64) << flag << result.errors;
+    EXPECT_TRUE(says(result.errors, "lies in the checkpoint '")) << result.errors;
+  }
+  EXPECT_EQ(files_.read("runs/step-1/part-00000-0.safetensors"), before);
+  const std::string script = files_.write("script.py", "print(1)\n");
+  for (const char* flag : {"--trace", "--profile", "--measure-memory"}) {
+    const CommandResult result = run(one_, {"--steps", "2", flag, script});
+    EXPECT_EQ(result.status, 65) << flag << result.errors;
+    EXPECT_TRUE(says(result.errors, "is there and is no JSON")) << result.errors;
+  }
+  EXPECT_EQ(files_.read("script.py"), "print(1)\n");
+}
+
 TEST_F(Checkpoints, OfAnotherOptimizerAreToldByWhatItKeeps) {
   write(one_, "1");
   Result<Checkpoint> checkpoint = hycrt::openCheckpoint(step(1));

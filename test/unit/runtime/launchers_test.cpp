@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/threads.h"
 #include "comm/network_options.h"
+#include "hycrt/options.h"
 
 namespace hycrt {
 namespace {
@@ -107,6 +109,18 @@ TEST_F(Launchers, OfOthersLeaveAProcessAloneThatMayBe) {
   ASSERT_TRUE(launch.ok());
   EXPECT_EQ(launch->worldSize, 0);
   forget(slurm);
+}
+
+// Those that have no core of their own sleep at once; others spin for a moment; and what the user says is left alone.
+TEST(Threads, WaitAsThereAreCores) {
+  unsetenv("OMP_WAIT_POLICY");
+  unsetenv("GOMP_SPINCOUNT");
+  const int cores = defaultThreads(1);
+  EXPECT_THAT(waitVariables(cores), testing::ElementsAre(testing::StartsWith("GOMP_SPINCOUNT=")));
+  EXPECT_THAT(waitVariables(cores + 1), testing::ElementsAre("OMP_WAIT_POLICY=passive"));
+  setenv("OMP_WAIT_POLICY", "active", 1);
+  EXPECT_THAT(waitVariables(cores + 1), testing::IsEmpty());
+  unsetenv("OMP_WAIT_POLICY");
 }
 
 TEST(Slurm, SaysWhichNodesThereAreAndWhatTheyHave) {
