@@ -429,9 +429,10 @@ Error Compilation::findLayout() {
     foundShares = std::move((*choice)->shares);
   } else {
     // Where it cannot be built at all, that is told behind this.
-    diagnostics.add({CompileDiagnostic::Warning, options.input,
-                     "no layout was searched for: the model cannot be built for one sample, of which estimates begin; all "
-                     "ranks become dp. Give its batch a size (--dim NAME=N), or the layout"});
+    diagnostics.add(
+        {CompileDiagnostic::Warning, options.input,
+         "no layout was searched for: the model cannot be built for one sample, of which estimates begin; all "
+         "ranks become dp. Give its batch a size (--dim NAME=N), or the layout"});
   }
   compiled.plan = options;
   return settleLayout(options);

@@ -3,11 +3,10 @@
 #define HYCRT_SRC_BASE_THREADS_H_
 
 #include <functional>
-
-#include "hycrt/status.h"
-
 #include <string>
 #include <vector>
+
+#include "hycrt/status.h"
 
 namespace hycrt {
 
