@@ -1,4 +1,5 @@
-// hyc-checkpoint list|verify|show|export|import: checkpoints that hyc-run has written, and those of others.
+// hyc-checkpoint list|verify|show|export|import: checkpoints that hyc-run has
+// written, and those of others.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cinttypes>
@@ -54,7 +55,8 @@ Result<std::vector<int64_t>> someStepsIn(const std::string &directory) {
   return hycrt::unavailableError("'" + directory + "' holds no checkpoint, expected folders step-N");
 }
 
-// One line each, the newest first. What is damaged is listed, too, and is the command's status.
+// One line each, the newest first. What is damaged is listed, too, and is the
+// command's status.
 Status list(const std::string &directory) {
   Result<std::vector<int64_t>> steps = someStepsIn(directory);
   if (!steps.ok())
@@ -190,7 +192,8 @@ Status importFrom(const std::string &path, const std::string &target, const hycr
     std::printf("; %" PRId64 " entries were left out", imported->leftOut);
   std::printf("\n");
   if (options.samples == 0)
-    std::printf("a run that resumes it begins its data at sample 0; --samples says how many were read before\n");
+    std::printf("a run that resumes it begins its data at sample 0; --samples "
+                "says how many were read before\n");
   return {};
 }
 
@@ -207,7 +210,8 @@ void addNames(CLI::App *command, hycrt::ForeignNames *names) {
   command->add_option("--weights-prefix", names->weights, "What names of weights begin with there, such as model.");
   command
       ->add_option("--optimizer-prefix", names->optimizer,
-                   "What names of the optimizer's states begin with there, in front of state.NAME.exp_avg")
+                   "What names of the optimizer's states begin with there, in "
+                   "front of state.NAME.exp_avg")
       ->capture_default_str();
 }
 
@@ -218,24 +222,36 @@ CLI::App *addExport(CLI::App *app, std::string *path, ExportOptions *options) {
   const std::map<std::string, Format> formats = {
       {"huggingface", Format::HuggingFace}, {"dcp", Format::Distributed}, {"deepspeed", Format::Universal}};
   exports
-      ->add_option(
-          "--format", options->format,
-          "huggingface: weights, for transformers; dcp: all states, for torch.distributed.checkpoint; deepspeed: "
-          "all states, as a universal checkpoint")
-      ->transform(CLI::CheckedTransformer(formats).description(""))
+      ->add_option("--format", options->format,
+                   "huggingface: weights, for transformers; dcp: all states, "
+                   "for torch.distributed.checkpoint; deepspeed: "
+                   "all states, as a universal checkpoint")
+      ->transform(CLI::Validator(
+          [formats](std::string &text) {
+            const auto found = formats.find(text);
+            if (found == formats.end())
+              return "found '" + text + "', expected huggingface, dcp or deepspeed";
+            text = std::to_string(static_cast<int>(found->second));
+            return std::string();
+          },
+          ""))
       ->option_text("huggingface|dcp|deepspeed");
   exports->add_option("--config", options->config, "The model's config.json, which is copied into the folder");
   exports->add_flag("--states", options->takesStates, "Write what the optimizer keeps, too");
   exports->add_flag("--merge", options->merges, "Of adapters: write the model's weights with the adapters added");
   exports->add_flag("--steps-as-tensors", options->hasTensorSteps,
-                    "For torch's optimizers under DeepSpeed, whose own count updates by a number");
+                    "For torch's optimizers under DeepSpeed, whose own count "
+                    "updates by a number");
   addNames(exports, &options->names);
   return exports;
 }
 
 CLI::App *addImport(CLI::App *app, std::string *path, std::string *target, hycrt::ImportOptions *options) {
   CLI::App *const imports = app->add_subcommand("import", "Make a checkpoint of what PyTorch or DeepSpeed has saved");
-  imports->add_option("SOURCE", *path, "A folder with .metadata (torch.distributed.checkpoint) or zero/ (DeepSpeed)")
+  imports
+      ->add_option("SOURCE", *path,
+                   "A folder with .metadata (torch.distributed.checkpoint) or "
+                   "zero/ (DeepSpeed)")
       ->required();
   imports->add_option("DIR", *target, "Folder in which step-N is made")->required();
   imports->add_option("--step", options->step, "Step that the training was after, if not the number of updates")
@@ -243,7 +259,9 @@ CLI::App *addImport(CLI::App *app, std::string *path, std::string *target, hycrt
   imports->add_option("--samples", options->samples, "Samples that were read; the data goes on behind them")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 53));
   imports->add_option("--seed", options->seed, "Of the order of the data and of dropout, from here on")->type_name("N");
-  imports->add_option("--without", options->names.without, "A tensor to leave out, by the name in a checkpoint");
+  imports->add_option("--without", options->names.without,
+                      "A tensor to leave out, by the name in a checkpoint; of "
+                      "a parameter all that the optimizer keeps, too");
   addNames(imports, &options->names);
   return imports;
 }

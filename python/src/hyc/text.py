@@ -130,12 +130,19 @@ def _of_rows(name: str, rows: Any) -> Source:
     return Source(name, len(rows), rows=rows)
 
 
+_TOKENS = b"hyctoken"  # what a file of tokens begins with
+
+
 def _lines(path: pathlib.Path, progressed: Callable[[int], None]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers; `progressed` hears of each one's bytes."""
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
                 progressed(len(line))
+                if number == 1 and line.startswith(_TOKENS):
+                    raise DataError(
+                        f"'{path}' holds tokens, as hyc data writes them, expected text: hyc compile and hyc run --data train on them"
+                    )
                 try:
                     yield number, line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
@@ -202,7 +209,11 @@ def _piece_of(place: str, row: Any, rows_as: str | None) -> Piece:
 
 
 def _keys_of(row: dict[str, Any]) -> str:
-    return ", ".join(list(row)[:8]) or "nothing"
+    """The first of a row's keys; of those that would have been read what they hold, since it is not what they should."""
+    read = {"text", "messages", "conversations", "instruction", "output", *(key for pair in _PROMPTS for key in pair)}
+    wrong = {key for key in read if key in row and not isinstance(row[key], (str, list))}
+    named = (f"{key} (of type {type(row[key]).__name__})" if key in wrong else key for key in list(row)[:8])
+    return ", ".join(named) or "nothing"
 
 
 #: Rows, each with its place.

@@ -135,18 +135,41 @@ Status RunCheckpoints::checkTraining(const Manifest& manifest) {
   return {};
 }
 
+// The schedule, as a program's manifest has it; an empty object where that says nothing.
+static nlohmann::json learningRateOf(const Manifest& manifest) {
+  const Result<nlohmann::json> root = parseJson(manifest.text, "manifest.json");
+  return root.ok() && root->contains("learning_rate") ? root->at("learning_rate") : nlohmann::json::object();
+}
+
+// What goes on otherwise than it would have, and is meant to or is not.
+void RunCheckpoints::tellOfChanges(const Manifest& manifest, const RunOptions& options) const {
+  const CheckpointManifest& before = resumed_->manifest;
+  const std::string optimizer = before.training ? before.training->optimizer : "";
+  if (!optimizer.empty() && !manifest.optimizer.empty() && optimizer != manifest.optimizer) {
+    note("another optimizer goes on from '" + resumed_->folder + "': it was " + optimizer + "; it is " +
+         manifest.optimizer);
+  }
+  const nlohmann::json rate = learningRateOf(manifest);
+  if (rate.empty() || before.learningRate.empty()) return;
+  if (rate != before.learningRate) {
+    note("another learning rate goes on from '" + resumed_->folder + "': its schedule was " +
+         before.learningRate.dump() + "; it is " + rate.dump());
+    return;
+  }
+  const std::string rule = rate.value("rule", "");
+  if ((rule == "linear" || rule == "cosine") && before.steps != options.steps) {
+    note("the learning rate decays over " + std::to_string(options.steps) + " steps (--steps); in the run that '" +
+         resumed_->folder + "' is of it did over " + std::to_string(before.steps));
+  }
+}
+
 // Another optimizer may go on where it keeps the same states.
 Status RunCheckpoints::checkStates(const Context& ctx, const Manifest& manifest, const RunOptions& options) {
   const Result<CheckpointTensors> tensors = checkpointTensors(ctx);
   if (!tensors.ok()) return tensors.status();
-  const Status fitting = checkTensors(*tensors, *resumed_);
-  const std::string before = resumed_->manifest.training ? resumed_->manifest.training->optimizer : "";
-  const bool isAnother = !before.empty() && !manifest.optimizer.empty() && before != manifest.optimizer;
-  if (fitting.ok() && isAnother && rankOf(ctx.mesh(), ctx.at()) == 0 && !options.evaluate) {
-    note("another optimizer goes on from '" + resumed_->folder + "': it was " + before + "; it is " +
-         manifest.optimizer);
-  }
-  return fitting;
+  HYCRT_RETURN_IF_ERROR(checkTensors(*tensors, *resumed_));
+  if (rankOf(ctx.mesh(), ctx.at()) == 0 && !options.evaluate) tellOfChanges(manifest, options);
+  return {};
 }
 
 int64_t RunCheckpoints::itemShift(int64_t globalBatch) const {
@@ -320,8 +343,7 @@ CheckpointManifest RunCheckpoints::describe(const Context& ctx, int64_t steps, c
   told.steps = options.steps;
   told.counters = readCounters(ctx);
   told.training = training_;
-  const Result<nlohmann::json> root = parseJson(manifest.text, "manifest.json");
-  if (root.ok() && root->contains("learning_rate")) told.learningRate = root->at("learning_rate");
+  told.learningRate = learningRateOf(manifest);
   return told;
 }
 

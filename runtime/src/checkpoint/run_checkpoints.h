@@ -82,6 +82,7 @@ class RunCheckpoints {
   bool hasWritten() const { return lastWritten_ >= 0; }
 
  private:
+  void tellOfChanges(const Manifest& manifest, const RunOptions& options) const;
   Status checkStates(const Context& ctx, const Manifest& manifest, const RunOptions& options);
 
   Status over(const Context& ctx, const Status& status);

@@ -23,6 +23,8 @@ Status RankRun::checkFinite(const Context& ctx, const StepRecord& record, int64_
 // Nobody begins to write before everybody's part is known to be sound. Of a run that may diverge nothing is lost
 // where nothing was.
 Status RankRun::checkWeights(const Context& ctx) {
+  // By then rank 0 has told of the last step, which hyc-run reads no more once a rank has ended with an error.
+  HYCRT_RETURN_IF_ERROR(exchanger_->barrier());
   if (!options_.allowNonfinite || access(options_.saveWeights.c_str(), F_OK) == 0) {
     HYCRT_RETURN_IF_ERROR(checkFiniteWeights(ctx, options_.saveWeights));
   }

@@ -157,6 +157,8 @@ TEST(CheckpointCommand, IsNamedWhereItIsNoneOrHasWrongOptions) {
       {{"export", "a", "b", "--formt", "dcp"},
        "unknown option '--formt'; the nearest is '--format' (--help lists all)"},
       {{"export", "a", "--states"}, "OUT is required"},
+      {{"export", "a", "b", "--format", "megatron"},
+       "--format: found 'megatron', expected huggingface, dcp or deepspeed"},
       {{"show", "a", "b"}, "unexpected argument 'b'; --help tells what is expected"},
       {{"import", "a", "b", "--seed"}, "--seed has no value, expected one behind it"},
       {{"import", "a", "b", "--seed", ""}, "--seed: found '', expected N"},
@@ -506,6 +508,22 @@ TEST_F(Checkpoints, OfAnotherModelAreToldFromItsOwn) {
   EXPECT_TRUE(says(status.message(), "'second.weights' is missing (the nearest is 'second.weight')"));
   EXPECT_TRUE(says(status.message(), "'second.weight' is nothing that the programs keep"));
   EXPECT_FALSE(says(status.message(), "fp8"));
+}
+
+// A schedule that decays over another number of steps, and another one; the same says nothing.
+TEST_F(Checkpoints, TellOfAnotherScheduleThatGoesOn) {
+  write(one_, "2");
+  const std::vector<std::string> goesOn{"--steps", "4", "--resume", step(2)};
+  EXPECT_TRUE(says(run(one_, goesOn).errors, "the learning rate decays over 4 steps (--steps); in the run that '"));
+  EXPECT_FALSE(says(run(one_, {"--steps", "2", "--resume", step(2)}).errors, "learning rate"));
+  const std::string manifest = one_.files().read("manifest.json");
+  std::string other = manifest;
+  other.replace(other.find("\"base\": 0.5"), 11, "\"base\": 0.25");
+  one_.files().write("manifest.json", other);
+  const std::string said = run(one_, goesOn).errors;
+  one_.files().write("manifest.json", manifest);
+  EXPECT_TRUE(says(said, "another learning rate goes on from '")) << said;
+  EXPECT_TRUE(says(said, "\"base\":0.5") && says(said, "\"base\":0.25")) << said;
 }
 
 // A training that begins in a folder with later steps of another, which --resume auto would take up.

@@ -337,6 +337,23 @@ TEST_F(Distributed, BecomesACheckpointAndComesOutAgain) {
   }
 }
 
+TEST_F(Distributed, LeavesParametersOutWithTheirStatesAndRefusesWhatIsNotThere) {
+  hycrt::ImportOptions options;
+  options.names.without = {"fc.bias"};
+  std::vector<Part> parts = training();
+  parts.push_back(whole("fc.bias", {4}, 0));
+  parts.push_back(whole("optimizer.state.fc.bias.exp_avg", {4}, 0));
+  write(parts);
+  const Status status = import(options);
+  ASSERT_TRUE(status.ok()) << status.message();
+  const Result<hycrt::Checkpoint> checkpoint = hycrt::openCheckpoint(files_ / "runs/step-7");
+  ASSERT_TRUE(checkpoint.ok());
+  EXPECT_GT(checkpoint->manifest.parts.tensors.count("fc.weight"), 0U);
+  for (const auto& [name, tensor] : checkpoint->manifest.parts.tensors) EXPECT_FALSE(says(name, "fc.bias")) << name;
+  options.names.without = {"fc.weigth"};
+  expectRefusal(training(), "has no 'fc.weigth', which --without names; the nearest is 'fc.weight'", options);
+}
+
 TEST_F(Distributed, TakesNamesAndStepsAsTheyAreGiven) {
   hycrt::ImportOptions options;
   std::vector<Part> parts = training();

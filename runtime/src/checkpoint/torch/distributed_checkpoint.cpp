@@ -96,6 +96,7 @@ class MetadataReader {
     const std::string name(pickle_.textOf(key).value_or(""));
     if (!isTensorName(name)) return wrong("a tensor's name is no text");
     if (isA(told, "BytesStorageMetadata")) {
+      (void)names_.leavesOut(nameOf(name), &states_);
       ++states_.leftOut;
       return {};
     }
@@ -105,7 +106,7 @@ class MetadataReader {
       unknown_.push_back(name);
       return {};
     }
-    if (std::find(names_.without.begin(), names_.without.end(), own) != names_.without.end()) {
+    if (names_.leavesOut(own, &states_)) {
       ++states_.leftOut;
       return {};
     }

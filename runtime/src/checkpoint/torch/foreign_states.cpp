@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
+#include "base/nearest.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/state_names.h"
 #include "io/float_convert.h"
 #include "io/text_check.h"
 
@@ -77,6 +80,28 @@ bool isTensorName(const std::string& name) {
   const auto* const bytes = reinterpret_cast<const unsigned char*>(name.data());
   return !name.empty() && name.size() <= kMostNameBytes && checkText(bytes, name.size()).valid == name.size() &&
          std::none_of(bytes, bytes + name.size(), [](unsigned char c) { return c < 0x20 || c == 0x7F; });
+}
+
+bool ForeignNames::leavesOut(const std::string& tensor, ForeignStates* states) const {
+  const std::optional<StateName> name = splitStateName(tensor);
+  const auto found = std::find_if(without.begin(), without.end(), [&](const std::string& spared) {
+    return spared == tensor || (name && spared == name->parameter);
+  });
+  if (found == without.end()) return false;
+  states->spared.insert(*found);
+  return true;
+}
+
+// What was to be left out has to be there: else it is a slip, and what was meant is taken.
+Status checkSpared(const ForeignNames& names, const ForeignStates& states) {
+  for (const std::string& name : names.without) {
+    if (states.spared.count(name)) continue;
+    std::vector<std::string> known;
+    for (const auto& [tensor, facts] : states.tensors) known.push_back(tensor);
+    return dataError("'" + states.folder + "' has no '" + name + "', which --without names; the nearest is '" +
+                     nearest(name, known) + "'");
+  }
+  return {};
 }
 
 Result<ForeignStates> openForeignStates(const std::string& folder, const ForeignNames& names) {

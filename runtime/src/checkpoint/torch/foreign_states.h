@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,19 +36,26 @@ struct ForeignStates {
   std::map<std::string, ForeignTensor> tensors;  // by the names of checkpoints
   std::map<int64_t, std::string> updates;        // how many there were, and a parameter that tells so
   int64_t leftOut = 0;                           // entries that are no tensors
+  std::set<std::string> spared;                  // of ForeignNames::without, those that name something
 };
 
 // What names in a checkpoint of PyTorch's begin with, as the state dict that was saved has them.
 struct ForeignNames {
   std::string weights;                   // "model."
   std::string optimizer = "optimizer.";  // in front of "state.NAME.exp_avg"
-  std::vector<std::string> without;      // names, as checkpoints have them, that are not taken
+  std::vector<std::string> without;      // names, as checkpoints have them, that are not taken: a parameter's, with
+                                         // what the optimizer keeps of it, or a tensor's
+
+  // Whether a tensor is not taken; notes why.
+  bool leavesOut(const std::string& tensor, ForeignStates* states) const;
 };
 
 // A folder with .metadata.
 Result<ForeignStates> openDistributedCheckpoint(const std::string& folder, const ForeignNames& names);
 // A folder with zero/NAME/fp32.pt.
 Result<ForeignStates> openUniversalCheckpoint(const std::string& folder, const ForeignNames& names);
+// Whether all that names leave out is there; an error with the nearest.
+Status checkSpared(const ForeignNames& names, const ForeignStates& states);
 // Whichever the folder is; what it is otherwise is refused with what converts it.
 Result<ForeignStates> openForeignStates(const std::string& folder, const ForeignNames& names);
 

@@ -170,6 +170,7 @@ Result<Imported> importCheckpoint(const std::string& source, const std::string& 
   Result<ForeignStates> states = openForeignStates(source, options.names);
   if (!states.ok()) return states.status();
   HYCRT_RETURN_IF_ERROR(checkPrefix(*states, options.names));
+  HYCRT_RETURN_IF_ERROR(checkSpared(options.names, *states));
   HYCRT_RETURN_IF_ERROR(takeUpdates(&*states));
   int64_t step = 0, updates = 0;
   HYCRT_RETURN_IF_ERROR(findStep(*states, options, &step, &updates));

@@ -57,7 +57,7 @@ class UniversalReader {
       return dataError("'" + folder + "': does not begin with '" + begin + "' (--weights-prefix)");
     }
     const std::string own = name.substr(begin.size());
-    if (std::find(names_.without.begin(), names_.without.end(), own) != names_.without.end()) {
+    if (names_.leavesOut(own, &states_)) {
       ++states_.leftOut;
       return {};
     }
