@@ -89,13 +89,14 @@ Result<std::vector<hycrun::Host>> hostsFor(const BenchOptions& options) {
   return hosts;
 }
 
-// How far passes agree; more than this means that something else ran, or that the machine is shared.
+// How far passes agree; by more than this they differ where something else runs, or the machine is shared.
 std::string differences(const std::vector<Figure>& figures) {
   constexpr double kMuch = 1.2;
   const std::optional<Spread> widest = widestSpread(figures);
   if (!widest) return "";
-  const std::string advice =
-      widest->ratio() > kMuch ? ": other work was going on; measure when there is none, or by more --passes" : "";
+  const std::string advice = widest->ratio() > kMuch
+                                 ? ", as beside other work, or on a shared machine; measure again, or by more --passes"
+                                 : "";
   return "the file has medians; between passes differed most: " + describe(*widest) + advice + "\n";
 }
 
